@@ -1,0 +1,44 @@
+# Two commands do everything, set-up included: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+.PHONY: demo test check test-all bench lint clean
+
+demo: .venv/.base  ## train on embedded data and explain a prediction
+	$(BIN)/grace demo
+
+test: .venv/.dev lint  ## lint, types and all tests but the slow ones
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+check: .venv/.dev lint  ## the quick subset
+	$(BIN)/python -m pytest -n auto -m "not slow" -x --ignore tests/test_common.py --ignore tests/test_properties.py
+
+test-all: .venv/.dev lint  ## every test
+	$(BIN)/python -m pytest -n auto
+
+bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
+	$(BIN)/python benchmarks/quality.py
+	$(BIN)/python benchmarks/speed.py
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf .venv
+
+# torch first and pinned: a bare requirement would fetch gigabytes of CUDA packages
+.venv/.base: pyproject.toml constraints.txt
+	@echo "Setting up .venv (a minute or two) ..."
+	$(PYTHON) -c 'import sys; sys.exit("GRACE needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+	$(PIP) $(TORCH)
+	$(PIP) -c constraints.txt -e .
+	@touch $@
+
+.venv/.dev: .venv/.base
+	$(PIP) -c constraints.txt -e '.[dev]'
+	@touch $@

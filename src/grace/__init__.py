@@ -1,0 +1,74 @@
+"""GRACE answers "why this class rather than that one?" about a model on a table.
+
+    table ──Schema──▶ rows ──Model──▶ class X ──Ranking──▶ order ──Method──▶ x̃ ──polish──▶ Explanation
+
+features     what each feature may be, and how a person speaks of it
+schema       all of them: dom(X)
+models       scores(rows), and gradients where there are any
+space        the coordinates in which a row moves
+goal         what counts as an answer: a margin on the scores
+information  entropy, MDLP bins, symmetrical uncertainty (SU)
+ranking      W_Gradient, W_Local, and W_Entropy (SU ≤ γ) around either
+methods      gradient, local, nearest, deepfool: rows to contrastive rows
+polish       makes any x̃ irreducible, near and sayable
+explainer    puts it together and verifies what came out
+explanation  one answer, batch many; text, report and metrics say what was found
+datasets     the paper's tables; training its networks; store saves; cli is the command
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from grace import datasets, training
+    from grace.batch import Explanations
+    from grace.errors import GraceError
+    from grace.explainer import Explainer
+    from grace.explanation import Change, Explanation
+    from grace.features import Categorical, Numeric
+    from grace.models import Model, wrap
+    from grace.schema import Schema
+    from grace.store import load
+
+_HOMES = {
+    "Categorical": "grace.features",
+    "Change": "grace.explanation",
+    "Explainer": "grace.explainer",
+    "Explanation": "grace.explanation",
+    "Explanations": "grace.batch",
+    "GraceError": "grace.errors",
+    "Model": "grace.models",
+    "Numeric": "grace.features",
+    "Schema": "grace.schema",
+    "load": "grace.store",
+    "wrap": "grace.models",
+}
+
+__all__ = [
+    "Categorical",
+    "Change",
+    "Explainer",
+    "Explanation",
+    "Explanations",
+    "GraceError",
+    "Model",
+    "Numeric",
+    "Schema",
+    "datasets",
+    "load",
+    "training",
+    "wrap",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, so that `grace --help` does not wait for torch."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name in ("datasets", "training"):
+        return import_module(f"grace.{name}")
+    raise AttributeError(f"module 'grace' has no attribute {name!r}")

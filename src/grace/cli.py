@@ -1,0 +1,330 @@
+"""The `grace` command. Torch is imported only where it is used, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from grace import __version__
+from grace.errors import GraceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from grace.batch import Explanations
+    from grace.explanation import Explanation
+
+METHODS = ("gradient", "local", "nearest", "deepfool")
+FORMATS = (".csv", ".parquet", ".jsonl")
+
+
+class Group(click.Group):
+    """Errors as one line on stderr and exit code 1 (wrong usage: 2), never a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except GraceError as error:
+            raise click.ClickException(" ".join(str(error).split())) from error
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="grace")
+def main() -> None:
+    """Why this class rather than that one? GRACE changes as few features of a row as it can until the
+    model changes its mind, and says so in a sentence.
+
+    \b
+    Examples:
+      grace demo                                     see it work on embedded data
+      grace train loans.csv --target risk -o model/  train a network on your table
+      grace explain model/ loans.csv --row 7         explain its prediction for row 7
+      grace explain model/ loans.csv --out why.csv   explain every row
+    """
+
+
+@main.command()
+@click.option("--out", default="grace-demo.html", show_default=True, help="Where to write the page.", type=click.Path())
+@click.option("--method", type=click.Choice(METHODS), default="gradient", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON instead.")
+def demo(out: str, method: str, as_json: bool) -> None:
+    """Train the paper's network on breast-cancer data and explain the patient of its case study.
+
+    \b
+    Example:
+      grace demo --out patient.html
+    """
+    from grace import datasets, training
+    from grace.explainer import Explainer
+
+    console = Console(stderr=as_json)
+    table = datasets.load("cancer95")
+    patient = datasets.is_case_study(table.frame)
+    parts = datasets.split(table.frame[~patient], table.target, seed=0)
+    with _training_bar(console, "Training the paper's network on cancer95") as progress:
+        model = training.fit(
+            parts.train,
+            schema=table.declared,
+            recipe=training.RECIPES["cancer95"],
+            validation=parts.validation,
+            progress=progress,
+        )
+    test = model.impute(parts.test)
+    accuracy = float((model.predict(test) == parts.test[table.target]).mean())
+    explainer = Explainer(model, parts.train, method=method)
+    e = explainer.explain(table.frame[patient])[0]
+    _write_text(Path(out), e.to_html())
+    if as_json:
+        click.echo(e.to_json())
+        return
+    console.print(f"It classifies {accuracy:.1%} of {len(test)} unseen patients correctly.\n")
+    console.print("The patient of the paper's case study, whom the network has not seen either, is")
+    console.print(f"[bold]{e.original_class}[/] with probability {e.probability(e.original_class):.0%}. Why?\n")
+    _show(console, e)
+    console.print(f"\nThe same as a page to look at: {out}")
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def datasets(as_json: bool) -> None:
+    """List the embedded tables.
+
+    \b
+    Example:
+      grace datasets --json
+    """
+    from grace import datasets as embedded
+
+    lines = []
+    for name in embedded.names():
+        t = embedded.load(name)
+        kinds = sum(type(f).__name__ == "Categorical" for f in t.declared.features)
+        line = {"name": name, "rows": len(t.frame), "features": len(t.declared), "categorical": kinds}
+        lines.append({**line, "classes": list(t.declared.classes), "row": t.declared.row})
+    if as_json:
+        click.echo(json.dumps(lines, indent=1))
+        return
+    table = Table(box=None, header_style="bold")
+    for head, side in (("name", "left"), ("rows", "right"), ("features", "right"), ("categorical", "right")):
+        table.add_column(head, justify=side)  # type: ignore[arg-type]
+    table.add_column("a row is")
+    table.add_column("classes", overflow="ellipsis", no_wrap=True)
+    for entry in lines:
+        numbers = [str(entry[k]) for k in ("name", "rows", "features", "categorical", "row")]
+        table.add_row(*numbers, ", ".join(map(str, entry["classes"])))  # type: ignore[call-overload]
+    Console().print(table)
+
+
+@main.command()
+@click.argument("data", type=click.Path(exists=True, dir_okay=False))
+@click.option("--target", required=True, help="The column to predict.")
+@click.option("-o", "--out", required=True, help="Directory to write the explainer to.", type=click.Path())
+@click.option(
+    "--schema", type=click.Path(exists=True, dir_okay=False), help="A JSON schema with your ranges and words."
+)
+@click.option(
+    "--domain", default="central", show_default=True, help="Ranges: central (1-99 %), minmax, or a share such as 0.9."
+)
+@click.option("--hidden", default="64,32", show_default=True, help="Sizes of the hidden layers.")
+@click.option("--seed", default=0, show_default=True)
+def train(data: str, target: str, out: str, schema: str | None, domain: str, hidden: str, seed: int) -> None:
+    """Train a network on a CSV or Parquet table, and save it with all that explaining needs.
+
+    Missing cells are filled in (the median, or a category "missing"); a tenth of the rows is held out to
+    report the accuracy.
+
+    \b
+    Examples:
+      grace train loans.csv --target risk -o model/
+      grace train loans.csv --target risk -o model/ --hidden 32,16 --domain minmax
+    """
+    from grace import training
+    from grace.datasets import split
+    from grace.explainer import Explainer
+    from grace.schema import Schema
+
+    console = Console(stderr=True)
+    frame = _read(data)
+    training.check_target(frame, target)
+    declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
+    try:
+        sizes = tuple(int(h) for h in hidden.split(",") if h.strip())
+    except ValueError:
+        raise click.BadParameter(f"--hidden {hidden!r}: give whole numbers, as in 64,32") from None
+    try:
+        parts = split(frame, target, seed)
+    except ValueError as error:
+        raise GraceError(f"{data} cannot be split into training and test rows: {error}") from error
+    with _training_bar(console, f"Training on {len(parts.train)} rows") as progress:
+        model = training.fit(
+            parts.train,
+            target,
+            schema=declared,
+            validation=parts.validation,
+            seed=seed,
+            progress=progress,
+            hidden=sizes,
+        )
+    test = model.impute(parts.test)
+    accuracy = float((model.predict(test) == parts.test[target]).mean())
+    Explainer(model, parts.train, domain=_domain(domain)).save(out)
+    console.print(f"{accuracy:.1%} of {len(test)} held-out rows classified correctly. Saved to {out}.")
+    console.print(f"Now: grace explain {out} {data} --row 0")
+
+
+@main.command()
+@click.argument("model", type=click.Path(exists=True, file_okay=False))
+@click.argument("rows", type=click.Path(exists=True, dir_okay=False))
+@click.option("--row", type=int, help="Explain only this row (0 is the first).")
+@click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl instead of the screen.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one explanation after another in a list.")
+@click.option("--method", type=click.Choice(METHODS), help="How to look for the answer.")
+@click.option("--max-features", type=int, help="Change at most this many features.")
+@click.option("--gamma", type=float, help="Most redundancy (SU) between two changed features, 0 to 1.")
+@click.option("--against", help="The class to contrast with.")
+@click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9.")
+@click.option("--impute", is_flag=True, help="Fill in missing cells as in training.")
+def explain(
+    model: str,
+    rows: str,
+    row: int | None,
+    out: str | None,
+    as_json: bool,
+    against: str | None,
+    domain: str | None,
+    impute: bool,
+    **settings: Any,
+) -> None:
+    """Explain rows of a CSV or Parquet table with an explainer that `grace train` saved.
+
+    \b
+    Examples:
+      grace explain model/ loans.csv --row 7
+      grace explain model/ loans.csv --against good --max-features 3
+      grace explain model/ loans.csv --out why.jsonl
+    """
+    from grace.store import load
+
+    if out is not None and Path(out).suffix not in FORMATS:
+        raise click.BadParameter(f"--out {out}: the name must end in {', '.join(FORMATS)}")
+    explainer = load(model)
+    frame = _read(rows)
+    if row is not None:
+        if not 0 <= row < len(frame):
+            raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
+        frame = frame.iloc[[row]]
+    if impute:
+        frame = explainer.model.impute(frame)
+    chosen = {k: v for k, v in settings.items() if v is not None}
+    label = None if against is None else _label(against, explainer.model.classes)
+    batch = explainer.explain(frame, against=label, domain=None if domain is None else _domain(domain), **chosen)
+    if out is not None:
+        _write_batch(batch, Path(out))
+        done = int(batch.success.sum())
+        click.echo(f"{done} of {len(batch)} rows explained; written to {out}", err=True)
+    elif as_json:
+        click.echo(batch.to_json())
+    else:
+        console = Console()
+        for i, e in enumerate(batch):
+            if i:
+                console.print()
+            if len(batch) > 1:
+                console.print(f"[bold]row {batch.index[i]}[/]")
+            _show(console, e)
+
+
+# -- showing and writing ----------------------------------------------------------------------------
+
+
+def _show(console: Console, e: Explanation) -> None:
+    """The changed features as a table, and the sentence."""
+    from grace import text
+
+    if e.changes:
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("feature")
+        table.add_column("is", justify="right")
+        table.add_column("would be", justify="right")
+        for change in e.changes:
+            old, new = text.value(change.feature, change.old), text.value(change.feature, change.new)
+            table.add_row(text.phrase(change.feature), old, f"[bold]{new}[/]")
+        console.print(table)
+        console.print()
+    console.print(e.text(), highlight=False, markup=False, soft_wrap=True)
+    for note in e.notes:
+        console.print(f"Note: {note}.", style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _training_bar(console: Console, title: str) -> Iterator[Any]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(title, total=None, loss="")
+
+        def progress(epoch: int, most: int, loss: float) -> None:
+            bar.update(task, total=most, completed=epoch, loss=f"epoch {epoch}, validation loss {loss:.4f}")
+
+        yield progress
+        bar.update(task, total=1, completed=1)
+
+
+def _read(path: str) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path)
+    except (ValueError, OSError, ImportError) as error:
+        raise GraceError(f"{path} cannot be read as a table: {error}") from error
+
+
+def _write_batch(batch: Explanations, path: Path) -> None:
+    if path.suffix == ".jsonl":
+        _write_text(path, "".join(json.dumps(e.to_dict(), ensure_ascii=False) + "\n" for e in batch))
+        return
+    fresh = path.with_name(f".{path.name}.part")
+    try:
+        frame = batch.to_frame()
+        if path.suffix == ".csv":
+            frame.to_csv(fresh, index_label="row")
+        else:
+            frame.to_parquet(fresh)
+        fresh.replace(path)
+    except (OSError, ImportError) as error:
+        raise GraceError(f"{path} cannot be written: {error}") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _write_text(path: Path, content: str) -> None:
+    fresh = path.with_name(f".{path.name}.part")
+    try:
+        fresh.write_text(content, encoding="utf-8")
+        fresh.replace(path)
+    except OSError as error:
+        raise GraceError(f"{path} cannot be written: {error}") from error
+
+
+def _domain(said: str) -> str | float:
+    try:
+        return float(said)
+    except ValueError:
+        return said
+
+
+def _label(said: str, classes: tuple[Any, ...]) -> Any:
+    """The class that was typed, whatever its type."""
+    return next((c for c in classes if str(c) == said), said)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""The paper's eleven tables and two with categories, embedded; see PROVENANCE.md for sources and licences."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import train_test_split
+
+from grace.errors import GraceError
+from grace.schema import Schema
+
+PAPER = (
+    "eegeye",
+    "diabetes",
+    "cancer95",
+    "phoneme",
+    "segment",
+    "magic",
+    "biodeg",
+    "spam",
+    "cancer92",
+    "mfeat",
+    "musk",
+)
+CATEGORICAL = ("adult", "german_credit")
+
+CASE_STUDY: Mapping[str, int] = {
+    "clump_thickness": 8,
+    "cell_size_uniformity": 5,
+    "cell_shape_uniformity": 5,
+    "marginal_adhesion": 5,
+    "single_epithelial_cell_size": 2,
+    "bare_nuclei": 10,
+    "bland_chromatin": 4,
+    "normal_nucleoli": 3,
+    "mitoses": 1,
+}
+"""The patient of the paper's case study (Table Sup2), a row of cancer95."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training, validation and test rows, each with the target column."""
+
+    train: pd.DataFrame
+    validation: pd.DataFrame
+    test: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data set: `frame` includes the target; `declared` is the hand-written part of its schema."""
+
+    name: str
+    frame: pd.DataFrame
+    declared: Schema
+
+    @property
+    def target(self) -> str:
+        assert self.declared.target is not None
+        return self.declared.target
+
+    @property
+    def schema(self) -> Schema:
+        """The hand-written schema, with ranges and the rest from the whole table."""
+        return Schema.infer(self.frame, like=self.declared)
+
+    def split(self, seed: int = 0) -> Split:
+        """The paper's split: a tenth for the test, then a tenth of the rest for validation, stratified."""
+        return split(self.frame, self.target, seed)
+
+    def __repr__(self) -> str:
+        d = self.declared
+        return f"Table({self.name!r}: {len(self.frame)} rows, {len(d)} features, {len(d.classes)} classes)"
+
+
+def split(frame: pd.DataFrame, target: str, seed: int) -> Split:
+    """A tenth for the test, then a tenth of the rest for validation, stratified by the target."""
+    rest, test = train_test_split(frame, test_size=0.1, stratify=frame[target], random_state=seed)
+    train, validation = train_test_split(rest, test_size=0.1, stratify=rest[target], random_state=seed)
+    return Split(train, validation, test)
+
+
+def is_case_study(frame: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which rows of cancer95 are the patient of the paper's case study."""
+    patient = pd.Series(CASE_STUDY)
+    return np.asarray((frame[list(patient.index)] == patient).all(axis=1))
+
+
+def names() -> tuple[str, ...]:
+    """The embedded tables: the paper's eleven, then those with categories."""
+    return PAPER + CATEGORICAL
+
+
+@cache
+def _read(name: str) -> tuple[pd.DataFrame, Schema]:
+    here = files("grace.datasets")
+    with (here / "data" / f"{name}.csv.gz").open("rb") as file, gzip.open(file) as table:
+        frame = pd.read_csv(table)
+    return frame, Schema.from_json((here / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def load(name: str) -> Table:
+    """An embedded table by name."""
+    if name not in names():
+        raise GraceError(f"there is no table {name!r}; there are {', '.join(names())}")
+    frame, declared = _read(name)
+    return Table(name, frame.copy(), declared)

@@ -1,0 +1,290 @@
+"""The explainer: schema, model, method, polish, verification, explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from grace.batch import Answers, Explanations
+from grace.errors import GraceError
+from grace.features import Domain, Floats, Value, tail_of
+from grace.goal import Against, Flip, Goal
+from grace.information import discretise, raw_symbols, su_matrix
+from grace.methods import METHODS
+from grace.models.base import Model, checked_scores, class_codes, fill_value
+from grace.models.torch import warn_if_permuted
+from grace.polish import EXHAUSTIVE, polish
+from grace.problem import Background, Problem, positions
+from grace.schema import Schema
+from grace.space import Space
+
+MOST_BACKGROUND = 20_000
+SAMPLE = 256  # rows on which a new model is tried
+CHUNK_BYTES = 1 << 24  # of rows worked on at a time
+LOCAL_MODELS = ("logistic", "tree")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a search is allowed to do; every part can be changed for one call of `explain`."""
+
+    method: str = "gradient"
+    max_features: int = 5
+    gamma: float = 0.5
+    steps: int = 200
+    neighbours: int = 4
+    local_model: str = "logistic"
+    polish: bool = True
+    as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise GraceError(f"method={self.method!r} is unknown; use one of {', '.join(METHODS)}")
+        for name in ("max_features", "steps", "neighbours"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+                raise GraceError(f"{name}={number!r}: it must be a whole number of at least 1")
+        if not isinstance(self.gamma, int | float) or not 0 <= self.gamma <= 1:
+            raise GraceError(f"gamma={self.gamma!r}: it must lie between 0 and 1")
+        if self.local_model not in LOCAL_MODELS:
+            raise GraceError(f"local_model={self.local_model!r} is unknown; use one of {', '.join(LOCAL_MODELS)}")
+
+
+class Explainer:
+    """Answers "why this class rather than that one?" for rows of a table.
+
+        explainer = grace.Explainer(model, train, target="class")
+        print(explainer.explain(row)[0])
+
+    `train` gives the ranges, SU and the background rows. Without it, pass a complete `schema`; then the
+    methods that need training rows are not available, and gamma must be 1.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        train: pd.DataFrame | None = None,
+        *,
+        target: str | None = None,
+        schema: Schema | None = None,
+        domain: Domain | None = None,
+        device: str | torch.device | None = None,
+        seed: int = 0,
+        **settings: Any,
+    ) -> None:
+        if not isinstance(model, Model):
+            raise GraceError(f"model is {type(model).__name__}; wrap a torch module with grace.wrap first")
+        self.model = model if device is None else model.on(torch.device(device))
+        self.settings = settings_of(Settings(), settings)
+        like = schema or model.schema
+        self.su: Floats | None = None
+        self.background_rows: Floats | None = None
+        if train is None:
+            if like is None or any(getattr(f, "observed", True) is None for f in like.features):
+                raise GraceError("give train= (a DataFrame), or a complete schema=")
+            if domain is not None and domain != like.domain:
+                raise GraceError(f"domain={domain!r} needs train=; the schema was made for {like.domain!r}")
+            self.schemas = {like.domain: like}
+            self.schema = like
+            self.model.bind(like, self._tensor(like.project(np.zeros((1, len(like))))))
+        else:
+            chosen = domain or (like.domain if like else "central")
+            ranges = {d: Schema.infer(train, target, domain=d, like=like) for d in ("central", "minmax", chosen)}
+            self.schemas, self.schema = dict(ranges), ranges[chosen]
+            self._learn(train, seed)
+        self._spaces: dict[Domain, Space] = {}
+        self._backgrounds: dict[Domain, Background] = {}
+        self._su_raw: Floats | None = None
+
+    def _learn(self, train: pd.DataFrame, seed: int) -> None:
+        """SU and background rows from training data, and a first look at the model."""
+        schema = self.schema
+        rows = schema.encode(train, missing=True)
+        rows = np.where(np.isnan(rows), [fill_value(f) for f in schema.features], rows)
+        self.model.bind(schema, self._tensor(rows[:SAMPLE]))
+        predicted = self._scores(rows).argmax(axis=1)
+        labels = predicted
+        if schema.target is not None and schema.target in train.columns and train[schema.target].notna().all():
+            labels = class_codes(train[schema.target], self.model.classes, f"target column {schema.target!r}")
+            warn_if_permuted(predicted, labels, self.model.classes)
+        self.su = su_matrix(discretise(rows, labels, schema))
+        if len(rows) > MOST_BACKGROUND:
+            keep = np.random.default_rng(seed).choice(len(rows), MOST_BACKGROUND, replace=False)
+            rows = rows[np.sort(keep)]
+        self.background_rows = rows
+
+    # -- explaining ---------------------------------------------------------------------------
+
+    def explain(
+        self,
+        rows: Any,
+        *,
+        against: Value | Sequence[Value] | None = None,
+        domain: Domain | None = None,
+        **settings: Any,
+    ) -> Explanations:
+        """Contrastive rows for a DataFrame, Series, dict or list of dicts.
+
+        `against` names the class to contrast with, one for all rows or one per row; settings given here
+        hold for this call only.
+        """
+        chosen = settings_of(self.settings, settings)
+        schema = self.schema_for(self.schema.domain if domain is None else domain)
+        encoded = schema.encode(rows)
+        goals = None if against is None else self._wanted(against, len(encoded))
+        parts = []
+        step = max(1, CHUNK_BYTES // (8 * encoded.shape[1]))
+        for start in range(0, len(encoded), step):
+            here = slice(start, start + step)
+            parts.append(self._answer(encoded[here], None if goals is None else goals[here], schema, chosen))
+        index = rows.index if isinstance(rows, pd.DataFrame) else pd.RangeIndex(len(encoded))
+        return Explanations(self, Answers.join(parts), schema, index, {**asdict(chosen), "domain": schema.domain})
+
+    def _answer(self, encoded: Floats, wanted: Tensor | None, schema: Schema, settings: Settings) -> Answers:
+        """Algorithm 1 for one chunk of rows, then polish and verification."""
+        problem = self._problem(self._tensor(encoded), wanted, schema, settings)
+        method = METHODS[settings.method]
+        start = checked_scores(self.model, problem.rows)
+        trivial = problem.goal.margin(start) >= self.model.tolerance  # asked against its own class
+        ask = positions(~trivial)
+        found = problem.rows.clone()
+        if len(ask):
+            found[ask] = method.solve(problem.select(ask))
+        moved = (found != problem.rows).any(dim=1)
+        hit = positions(moved & problem.reached(found))
+        if settings.polish and method.polished and len(hit):
+            found[hit] = polish(problem.select(hit), found[hit])
+        checks = self._verify(problem, found, schema)
+        success = moved & checks["flip"]
+        for promise in method.promises:
+            success &= checks[promise]
+        contrast = torch.where(success[:, None], found, problem.rows)
+        end = checked_scores(self.model, contrast)
+        polished = settings.polish and method.polished
+        changes = (contrast != problem.rows).sum(dim=1)
+        checks["irreducible"] = success & polished & (changes <= EXHAUSTIVE)
+        return Answers(
+            rows=encoded,
+            contrast=contrast.cpu().numpy(),
+            success=success.cpu().numpy(),
+            trivial=trivial.cpu().numpy(),
+            before=start.cpu().numpy(),
+            after=end.cpu().numpy(),
+            distance=problem.space.distance(problem.rows, contrast).cpu().numpy(),
+            checks={k: v.cpu().numpy() for k, v in checks.items()},
+        )
+
+    def _problem(self, rows: Tensor, wanted: Tensor | None, schema: Schema, settings: Settings) -> Problem:
+        space = self._space(schema)
+        goal: Goal = Flip(checked_scores(self.model, rows).argmax(dim=1)) if wanted is None else Against(wanted)
+        background = self._background(schema) if METHODS[settings.method].needs_background else None
+        return Problem(
+            model=self.model,
+            space=space,
+            goal=goal,
+            rows=rows,
+            conflict=self._conflict(settings.gamma),
+            max_features=settings.max_features,
+            steps=settings.steps,
+            neighbours=settings.neighbours,
+            local_model=settings.local_model,
+            as_printed=settings.as_printed,
+            background=background,
+        )
+
+    def _verify(self, problem: Problem, found: Tensor, schema: Schema) -> dict[str, Tensor]:
+        """Flip, K, gamma and domain, checked on the final values."""
+        changed = found != problem.rows
+        member = changed.to(torch.float64)
+        redundant = ((member @ problem.conflict.to(torch.float64)) * member).sum(dim=1)
+        inside = torch.as_tensor(schema.contains(found.cpu().numpy()), device=found.device)
+        return {
+            "flip": problem.reached(found),
+            "features": changed.sum(dim=1) <= problem.max_features,
+            "gamma": redundant == 0,
+            "domain": (inside | ~changed).all(dim=1),
+        }
+
+    # -- parts --------------------------------------------------------------------------------
+
+    def schema_for(self, domain: Domain) -> Schema:
+        """The schema with the ranges of another domain."""
+        tail_of(domain)
+        if domain not in self.schemas:
+            if self.background_rows is None:
+                raise GraceError(
+                    f"domain={domain!r} needs training rows; this explainer has {', '.join(map(repr, self.schemas))}"
+                )
+            frame = self.schema.decode(self.background_rows)
+            self.schemas[domain] = Schema.infer(frame, domain=domain, like=self.schema)
+        return self.schemas[domain]
+
+    def su_raw(self) -> Floats:
+        """SU on raw values, where every float is its own symbol: the reading behind the paper's figures."""
+        if self._su_raw is None:
+            if self.background_rows is None:
+                raise GraceError("raw SU needs training rows; give train= to Explainer")
+            self._su_raw = su_matrix(raw_symbols(self.background_rows))
+        return self._su_raw
+
+    def _space(self, schema: Schema) -> Space:
+        if schema.domain not in self._spaces:
+            self._spaces[schema.domain] = Space(schema, self.model.vectors(), self.model.device)
+        return self._spaces[schema.domain]
+
+    def _background(self, schema: Schema) -> Background | None:
+        if self.background_rows is None:
+            return None
+        if schema.domain not in self._backgrounds:
+            rows = self._tensor(self.background_rows)
+            self._backgrounds[schema.domain] = Background.of(self.model, self._space(schema), rows)
+        return self._backgrounds[schema.domain]
+
+    def _conflict(self, gamma: float) -> Tensor:
+        d = len(self.schema)
+        if gamma >= 1:
+            return torch.zeros(d, d, dtype=torch.bool, device=self.model.device)
+        if self.su is None:
+            raise GraceError(f"gamma={gamma} needs SU, which needs train=; give train, or gamma=1")
+        conflict = torch.as_tensor(self.su > gamma + 1e-12, device=self.model.device)
+        return conflict.fill_diagonal_(False)
+
+    def _wanted(self, against: Value | Sequence[Value], n: int) -> Tensor:
+        many = [against] * n if isinstance(against, str) or not isinstance(against, Sequence) else list(against)
+        if len(many) != n:
+            raise GraceError(f"against has {len(many)} classes for {n} rows; give one, or one per row")
+        return torch.as_tensor(class_codes(many, self.model.classes, "against"), device=self.model.device)
+
+    def _tensor(self, rows: Floats) -> Tensor:
+        return torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
+
+    def _scores(self, rows: Floats) -> Floats:
+        return np.asarray(checked_scores(self.model, self._tensor(rows)).cpu().numpy())
+
+    def save(self, directory: str, *, background: bool = True) -> None:
+        """Write the explainer to a directory; see `grace.load`."""
+        from grace.store import save
+
+        save(self, directory, background=background)
+
+    def __repr__(self) -> str:
+        s = self.settings
+        return (
+            f"<Explainer: {len(self.schema)} features, {len(self.model.classes)} classes, method={s.method!r}, "
+            f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}>"
+        )
+
+
+def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:
+    """The settings with some changed; an unknown name is an error that lists the known ones."""
+    known = asdict(base)
+    for name in changes:
+        if name not in known:
+            raise GraceError(f"there is no setting {name!r}; settings are {', '.join(known)}, against and domain")
+    return replace(base, **changes)

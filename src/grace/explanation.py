@@ -1,0 +1,154 @@
+"""One explanation: the pair (x, x̃) and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from grace import text
+from grace.errors import GraceError
+from grace.features import Feature, Numeric, Value, feature_from_dict, feature_to_dict
+from grace.schema import Schema
+
+
+@dataclass(frozen=True)
+class Change:
+    """A changed feature, with its old and new value."""
+
+    feature: Feature
+    old: Value
+    new: Value
+
+    @property
+    def name(self) -> str:
+        return self.feature.name
+
+    @property
+    def difference(self) -> float | None:
+        """new - old in exact decimal arithmetic; None for a category."""
+        if not isinstance(self.feature, Numeric):
+            return None
+        return float(Decimal(repr(float(self.new))) - Decimal(repr(float(self.old))))
+
+    def __str__(self) -> str:
+        old, new = text.value(self.feature, self.old), text.value(self.feature, self.new)
+        return f"{text.phrase(self.feature)}: {old} → {new}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "feature": self.name,
+            "old": self.old,
+            "new": self.new,
+            "difference": self.difference,
+            "schema": feature_to_dict(self.feature),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Change:
+        return cls(feature_from_dict(data["schema"]), data["old"], data["new"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Why X rather than Y, for one row."""
+
+    row: Mapping[str, Value]
+    changes: tuple[Change, ...]
+    classes: tuple[Value, ...]
+    original_class: Value
+    contrast_class: Value | None
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    success: bool
+    reason: str
+    checks: Mapping[str, bool]
+    distance: float
+    notes: tuple[str, ...]
+    settings: Mapping[str, Any]
+    words: Schema = field(repr=False)
+
+    @property
+    def contrast(self) -> dict[str, Value]:
+        """The contrastive row x̃; the original row where none was found."""
+        return {**self.row, **{c.name: c.new for c in self.changes}}
+
+    @property
+    def predicate(self) -> str:
+        """The changed features with their new values (Definition 1)."""
+        return " and ".join(f"{c.name} = {c.new}" for c in self.changes)
+
+    def influence(self, tolerance: float = 1.0) -> float:
+        """infl_λ = 1[Y ≠ X] / |S|^λ (Definition 2)."""
+        return 1.0 / len(self.changes) ** tolerance if self.success else 0.0
+
+    def probability(self, label: Value, *, after: bool = False) -> float:
+        """The model's probability of a class, before or after the changes."""
+        if label not in self.classes:
+            raise GraceError(f"unknown class {label!r}; the classes are {', '.join(map(repr, self.classes))}")
+        return (self.after if after else self.before)[self.classes.index(label)]
+
+    def text(self, style: str = "exact") -> str:
+        """The explanation as a sentence."""
+        if style != "exact":
+            raise GraceError(f"style={style!r} is unknown; use 'exact'")
+        return text.sentence(self)
+
+    def to_html(self) -> str:
+        """A self-contained page about this explanation."""
+        from grace.report import page
+
+        return page(self)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        if not self.success:
+            return f"<Explanation: no contrast to {self.original_class!r}: {self.reason}>"
+        lines = [f"<Explanation: {self.contrast_class!r} rather than {self.original_class!r}"]
+        lines += [f"  {c}" for c in self.changes]
+        return "\n".join([*lines, f"  {self.text()}>"])
+
+    # -- JSON ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "text": self.text(),
+            "success": self.success,
+            "reason": self.reason,
+            "original_class": self.original_class,
+            "contrast_class": self.contrast_class,
+            "changes": [c.to_dict() for c in self.changes],
+            "predicate": self.predicate,
+            "influence": self.influence(),
+            "distance": self.distance,
+            "classes": list(self.classes),
+            "before": list(self.before),
+            "after": list(self.after),
+            "checks": dict(self.checks),
+            "notes": list(self.notes),
+            "row": dict(self.row),
+            "settings": dict(self.settings),
+            "words": replace(self.words, features=()).to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
+        """The explanation that `to_dict` wrote."""
+        derived = {"text", "predicate", "influence"}
+        parts = {k: v for k, v in data.items() if k not in derived}
+        parts["changes"] = tuple(Change.from_dict(c) for c in data["changes"])
+        parts["words"] = Schema.from_dict(data["words"])
+        for key in ("classes", "before", "after", "notes"):
+            parts[key] = tuple(data[key])
+        return cls(**parts)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, written: str) -> Explanation:
+        return cls.from_dict(json.loads(written))

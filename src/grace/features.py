@@ -1,0 +1,206 @@
+"""The features of a table: what each may be, and how a person speaks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from grace.errors import GraceError
+
+Value = str | int | float | bool
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+FEW_INTEGERS = 20  # an integer feature with at most this many values keeps its whole range
+MANY_CATEGORIES = 1000
+MOST_DECIMALS = 10
+WINSOR = 0.01  # each tail that the spread does not look at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numeric:
+    """A number. `low` and `high` are an expert's and win over `observed`, what the data show."""
+
+    name: str
+    low: float | None = None
+    high: float | None = None
+    integer: bool | None = None
+    decimals: int | None = None
+    observed: tuple[float, float] | None = None
+    spread: float | None = None
+    typical: float | None = None
+    phrase: str = ""
+    unit: str = ""
+    unit_one: str = ""
+    been: str = "been"
+    more: str = "higher"
+    less: str = "lower"
+
+    def __post_init__(self) -> None:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise GraceError(f"feature {self.name!r}: low={self.low} lies above high={self.high}")
+        if self.spread is not None and not self.spread > 0:
+            raise GraceError(f"feature {self.name!r}: spread={self.spread} is not positive")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """[lo, hi] of a new value; whole numbers for an integer feature."""
+        seen = self.observed or (-np.inf, np.inf)
+        lo = seen[0] if self.low is None else self.low
+        hi = seen[1] if self.high is None else self.high
+        if self.low is None and self.high is not None:
+            lo = min(lo, hi)
+        if self.high is None and self.low is not None:
+            hi = max(lo, hi)
+        if self.integer:
+            whole_lo, whole_hi = np.ceil(lo), np.floor(hi)
+            if whole_lo > whole_hi:
+                raise GraceError(
+                    f"feature {self.name!r}: no whole number lies between {lo} and {hi}; widen low and high"
+                )
+            lo, hi = float(whole_lo), float(whole_hi)
+        return lo, hi
+
+    @property
+    def digits(self) -> int:
+        """Decimals of a value a person can say: 10**-digits is the coarser of the data's own
+        decimals and a thousandth of the spread (negative: tens, hundreds, ...)."""
+        own = MOST_DECIMALS if self.decimals is None else self.decimals
+        return int(min(0 if self.integer else own, -np.floor(np.log10((self.spread or 1.0) / 1000))))
+
+    def observe(self, values: Floats, domain: Domain) -> Numeric:
+        """The same feature with whatever an expert left open filled in from the data."""
+        distinct = np.unique(values)
+        integer = self.integer
+        if integer is None:
+            integer = bool(np.all(distinct == np.round(distinct)))
+        decimals = _decimals(distinct) if self.decimals is None else self.decimals
+        tail = 0.0 if integer and len(distinct) <= FEW_INTEGERS else tail_of(domain)
+        observed = _central(values, tail)
+        spread = self.spread
+        if spread is None:
+            spread = float(np.std(np.clip(values, *_central(values, WINSOR))))
+            spread = spread or float(distinct[-1] - distinct[0]) or 1.0
+        typical = self.typical
+        if typical is None:
+            typical = float(np.quantile(values, 0.5, method="lower"))
+        return replace(self, integer=integer, decimals=decimals, observed=observed, spread=spread, typical=typical)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical:
+    """One of a few values. `never` lists categories a row may have but no change may choose."""
+
+    name: str
+    categories: tuple[Value, ...] = ()
+    never: tuple[Value, ...] = ()
+    typical: Value | None = None
+    phrase: str = ""
+    been: str = "been"
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(set(self.categories)) != len(self.categories):
+            raise GraceError(f"feature {self.name!r}: a category is listed twice")
+        for value in self.never:
+            if self.categories and value not in self.categories:
+                raise GraceError(f"feature {self.name!r}: never={value!r} is not one of its categories")
+        if self.categories and not self.open:
+            raise GraceError(f"feature {self.name!r}: `never` leaves no category to choose")
+
+    @property
+    def open(self) -> tuple[Value, ...]:
+        """The categories that a change may choose."""
+        return tuple(c for c in self.categories if c not in self.never)
+
+    def label(self, value: Value) -> str:
+        """How a person says the category."""
+        return self.labels.get(str(value), str(value))
+
+    def observe(self, values: pd.Series[Any]) -> Categorical:
+        """The same feature with whatever an expert left open filled in from the data."""
+        categories = self.categories
+        if not categories:
+            present = values.dropna()
+            if isinstance(present.dtype, pd.CategoricalDtype):
+                found = set(present)
+                categories = tuple(_plain(c) for c in present.cat.categories if c in found)
+            else:
+                categories = tuple(sorted({_plain(v) for v in present.unique()}, key=lambda v: (str(type(v)), v)))
+            if len(categories) > MANY_CATEGORIES:
+                raise GraceError(
+                    f"column {self.name!r} holds text with {len(categories)} different values; "
+                    "turn it into a number or a few categories, or drop it"
+                )
+        typical = self.typical
+        if typical is None:
+            counts = values.value_counts()
+            typical = _plain(counts.index[0]) if len(counts) else categories[0]
+        return replace(self, categories=categories, typical=typical)
+
+
+Feature = Numeric | Categorical
+Domain = str | float
+
+
+def tail_of(domain: Domain) -> float:
+    """The share cut off each end of a feature's training values."""
+    if domain == "central":
+        return 0.01
+    if domain == "minmax":
+        return 0.0
+    if not isinstance(domain, str) and 0 < domain <= 1:
+        return (1 - float(domain)) / 2
+    raise GraceError(f"domain={domain!r} is unknown: use 'central' (the middle 98 %), 'minmax' or a share such as 0.9")
+
+
+def feature_to_dict(feature: Feature) -> dict[str, Any]:
+    """A feature as JSON, without the parts that are at their default."""
+    defaults = {f.name: f.default for f in fields(feature)}
+    parts = {k: v for k, v in asdict(feature).items() if v != defaults[k] and v not in ((), {})}
+    return {"kind": type(feature).__name__.lower(), **parts}
+
+
+def feature_from_dict(data: Mapping[str, Any]) -> Feature:
+    """The feature that `feature_to_dict` wrote."""
+    kinds: dict[str, type[Feature]] = {"numeric": Numeric, "categorical": Categorical}
+    parts = dict(data)
+    kind = parts.pop("kind", None)
+    if kind not in kinds:
+        raise GraceError(f"a feature's kind is {kind!r}; it must be 'numeric' or 'categorical'")
+    for key in ("observed", "categories", "never"):
+        if isinstance(parts.get(key), list):
+            parts[key] = tuple(parts[key])
+    return kinds[kind](**known_parts(kinds[kind], parts, f"feature {parts.get('name')!r}"))
+
+
+def known_parts(cls: type, parts: dict[str, Any], what: str) -> dict[str, Any]:
+    allowed = {f.name for f in fields(cls)}
+    for key in parts:
+        if key not in allowed:
+            raise GraceError(f"{what} has an unknown part {key!r}; it may have {', '.join(sorted(allowed))}")
+    return parts
+
+
+def _plain(value: Any) -> Value:
+    """A category as a Python scalar, so that it survives JSON."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return plain if isinstance(plain, str | int | float | bool) else str(plain)
+
+
+def _central(values: Floats, tail: float) -> tuple[float, float]:
+    low = np.quantile(values, tail, method="lower")
+    high = np.quantile(values, 1 - tail, method="higher")
+    return float(low), float(high)
+
+
+def _decimals(distinct: Floats) -> int:
+    for decimals in range(MOST_DECIMALS):
+        if np.all(np.round(distinct, decimals) == distinct):
+            return decimals
+    return MOST_DECIMALS

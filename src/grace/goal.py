@@ -1,0 +1,67 @@
+"""What counts as an answer: a margin on the model's scores.
+
+A goal offers one or more *alternatives*, each with a margin per row; the goal is reached when the best
+margin is at least the model's tolerance. A method sees the margins and nothing else, so a new task is a
+new goal and changes no method. The alternatives of a flip are the other classes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+class Goal(ABC):
+    """One margin per row and alternative, for the rows it was made for."""
+
+    @abstractmethod
+    def margins(self, scores: Tensor) -> Tensor:
+        """(n, ..., classes) scores to (n, ..., alternatives) margins; -inf where there is no alternative."""
+
+    @abstractmethod
+    def select(self, index: Tensor) -> Goal:
+        """The goal of some of the rows."""
+
+    def margin(self, scores: Tensor) -> Tensor:
+        """How far inside the goal a row is: the best of its alternatives."""
+        return self.margins(scores).amax(dim=-1)
+
+
+def lead(scores: Tensor) -> Tensor:
+    """By how much each class leads the best of the other classes: f_c - max_{k != c} f_k."""
+    best = scores.topk(2, dim=-1)
+    classes = torch.arange(scores.shape[-1], device=scores.device)
+    first = classes == best.indices[..., :1]
+    return scores - torch.where(first, best.values[..., 1:], best.values[..., :1])
+
+
+@dataclass(frozen=True)
+class Flip(Goal):
+    """Any class but the original one: "why X?"."""
+
+    original: Tensor
+
+    def margins(self, scores: Tensor) -> Tensor:
+        classes = torch.arange(scores.shape[-1], device=scores.device)
+        own = self.original.reshape(-1, *[1] * (scores.dim() - 1))
+        return lead(scores).masked_fill(classes == own, -torch.inf)
+
+    def select(self, index: Tensor) -> Flip:
+        return Flip(self.original[index])
+
+
+@dataclass(frozen=True)
+class Against(Goal):
+    """One class that was asked for: "why X rather than Y?"."""
+
+    wanted: Tensor
+
+    def margins(self, scores: Tensor) -> Tensor:
+        index = self.wanted.reshape(-1, *[1] * (scores.dim() - 1)).expand(*scores.shape[:-1], 1)
+        return lead(scores).gather(-1, index)
+
+    def select(self, index: Tensor) -> Against:
+        return Against(self.wanted[index])

@@ -1,0 +1,41 @@
+"""Methods: each turns a batch of rows into a batch of contrastive rows.
+
+A method is a function from a `Problem` to rows, the original row where it found nothing, together
+with what it promises. The explainer polishes and verifies what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from grace.methods.deepfool import deepfool
+from grace.methods.nearest import nearest
+from grace.methods.walk import gradient, local
+from grace.problem import Problem
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a method does, and which of "features", "gamma" and "domain" it promises to keep."""
+
+    solve: Callable[[Problem], Tensor]
+    promises: frozenset[str] = frozenset()
+    needs_background: bool = False
+
+    @property
+    def polished(self) -> bool:
+        """Baselines keep their nature: only a method that promises something is polished."""
+        return bool(self.promises)
+
+
+ALL = frozenset({"features", "gamma", "domain"})
+
+METHODS = {
+    "gradient": Method(gradient, ALL),
+    "local": Method(local, ALL, needs_background=True),
+    "nearest": Method(nearest, needs_background=True),
+    "deepfool": Method(deepfool),
+}

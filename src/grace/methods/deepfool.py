@@ -1,0 +1,44 @@
+"""DeepFool (Moosavi-Dezfooli et al. 2016), the paper's baseline: all features, no domain."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from grace.problem import Problem
+
+STEPS = 50
+OVERSHOOT = 0.02
+
+
+def deepfool(problem: Problem) -> Tensor:
+    """Step onto the nearest linearised boundary, over and over. Numbers may leave their range and
+    whole numbers their grid; a category still has to be one."""
+    space, model = problem.space, problem.model
+    start = space.lift(problem.rows)
+    total = torch.zeros_like(start)
+    current = problem.rows.clone()
+    live = torch.arange(len(current), device=current.device)
+    for _ in range(STEPS + 1):
+        goal = problem.goal.select(live)
+        scores, slopes = model.slopes(current[live], goal.margins)
+        margins = goal.margins(scores)
+        unit = slopes * space.scale
+        steep = unit.norm(dim=2).clamp_min(1e-12)
+        nearest = torch.where(torch.isfinite(margins), margins.abs() / steep, torch.inf).argmin(dim=1)
+        here = torch.arange(len(live), device=live.device)
+        go = (margins.amax(dim=1) < model.tolerance) & (unit[here, nearest] != 0).any(dim=1)
+        here, nearest, live = here[go], nearest[go], live[go]
+        if len(live) == 0:
+            break
+        length = (margins[here, nearest].abs() + 1e-4) / steep[here, nearest].square()
+        total[live] += length[:, None] * unit[here, nearest] * space.scale
+        current[live] = unbounded(problem, start[live] + (1 + OVERSHOOT) * total[live])
+    return torch.where(problem.reached(current)[:, None], current, problem.rows)
+
+
+def unbounded(problem: Problem, point: Tensor) -> Tensor:
+    """The row at a point, with numbers as they are."""
+    rows = problem.space.land(point)
+    rows[:, problem.space.is_numeric] = point[:, : problem.space.plain]
+    return rows

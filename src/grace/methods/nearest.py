@@ -1,0 +1,21 @@
+"""NearestCT, the paper's baseline: the nearest training row that the model puts into another class."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from grace.problem import Problem
+from grace.ranking.neighbours import nearest_rows
+
+
+def nearest(problem: Problem) -> Tensor:
+    """The nearest background row that reaches the goal; the original row where there is none."""
+    known = problem.known_rows()
+
+    def allowed(index: Tensor) -> Tensor:
+        margins = problem.goal.select(index).margin(known.scores.expand(len(index), -1, -1))
+        return margins >= problem.model.tolerance
+
+    index, found = nearest_rows(problem.space.euclidean(problem.rows), known.coordinates, 1, allowed)
+    return torch.where(found, known.rows[index[:, 0]], problem.rows)

@@ -1,0 +1,140 @@
+"""GRACE-Gradient and GRACE-Local: Algorithms 1 and 2 on whole batches."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from grace.goal import Goal
+from grace.problem import Problem
+from grace.ranking.entropy import filter_ranking
+from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
+from grace.ranking.local import rank_local
+
+OVERSHOOT = 0.02  # the share by which a step aims past the linearised boundary
+MARGIN = 1e-4  # and an absolute bit, for rows that sit on it
+PUSHES = 12  # how often the step of a row that did not move is doubled
+PATIENCE = 20  # steps without a better margin after which a row is given up
+
+
+def gradient(problem: Problem) -> Tensor:
+    """GRACE-Gradient."""
+    v, slope = nearest_alternative(problem)
+    order = rank_gradient_as_printed(problem, v) if problem.as_printed else rank_gradient(problem, slope)
+    return grow(problem, order, v)
+
+
+def local(problem: Problem) -> Tensor:
+    """GRACE-Local."""
+    v, _ = nearest_alternative(problem)
+    return grow(problem, rank_local(problem, v), v)
+
+
+def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
+    """Algorithm 1: S = the first k features of U*, for k = 1 ... K, until the row reaches the goal.
+    Returns the original row where it never does."""
+    chosen = filter_ranking(order, problem.conflict, problem.max_features)
+    found = problem.rows.clone()
+    left = torch.arange(len(found), device=found.device)
+    step = generate_as_printed if problem.as_printed else generate
+    for k in range(chosen.shape[1]):
+        left = left[chosen[left, k] >= 0]
+        if len(left) == 0:
+            break
+        subset = torch.zeros(len(left), found.shape[1], dtype=torch.bool, device=found.device)
+        subset.scatter_(1, chosen[left, : k + 1], True)
+        rows, reached = step(problem.select(left), subset, v[left])
+        found[left[reached]] = rows[reached]
+        left = left[~reached]
+    return found
+
+
+def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Algorithm 2: step onto the linearised boundary to v on the features in S, project with P, repeat.
+
+    Both classes are evaluated at the current point; the norm runs over S; a feature at its bound and
+    pushed outwards leaves the step. A row that the projection holds back has its step doubled until it
+    moves. Rows that are done, stuck or no longer improving drop out.
+    """
+    space, model = problem.space, problem.model
+    current = problem.rows.clone()
+    reached = torch.zeros(len(current), dtype=torch.bool, device=current.device)
+    live = torch.arange(len(current), device=current.device)
+    push = torch.ones(len(current), dtype=current.dtype, device=current.device)
+    best = torch.full_like(push, -torch.inf)
+    idle = torch.zeros_like(live)
+    moves = space.per_coordinate(subset)
+    for _ in range(problem.steps + 1):
+        goal, target = problem.goal.select(live), v[live][:, None]
+        chosen = partial(margin_of, goal, target)
+        scores, slopes = model.slopes(current[live], chosen, subset[live])
+        margins = goal.margins(scores)
+        hit = margins.amax(dim=1) >= model.tolerance
+        reached[live[hit]] = True
+        margin = margins.gather(1, target)[:, 0]
+
+        slope = outward_removed(problem, current[live], slopes[:, 0]) * moves[live]
+        unit = slope * space.scale
+        steep = unit.square().sum(dim=1)
+        better = margin > best[live] + 1e-9 * margin.abs()
+        best[live] = torch.where(better, margin, best[live])
+        idle[live] = torch.where(better, 0, idle[live] + 1)
+        go = ~hit & (steep > 0) & (idle[live] < PATIENCE) & (push[live] < 2.0**PUSHES)
+        live, unit, steep, margin = live[go], unit[go], steep[go], margin[go]
+        if len(live) == 0:
+            break
+
+        need = (-margin).clamp_min(0) * (1 + OVERSHOOT) + MARGIN
+        stride = (push[live] * need / steep)[:, None] * unit * space.scale
+        landed = space.land(space.lift(current[live]) + stride)
+        moved = space.per_feature(stride.abs()) > 0
+        landed = torch.where(moved, landed, current[live])
+        held = (landed == current[live]).all(dim=1)
+        push[live] = torch.where(held, push[live] * 2, 1.0)
+        current[live] = landed
+    return current, reached
+
+
+def margin_of(goal: Goal, alternative: Tensor, scores: Tensor) -> Tensor:
+    """The margin of one alternative per row."""
+    return goal.margins(scores).gather(1, alternative)
+
+
+def outward_removed(problem: Problem, rows: Tensor, slope: Tensor) -> Tensor:
+    """The slope without the coordinates that sit at their bound and are pushed outwards."""
+    space = problem.space
+    numeric = space.is_numeric
+    x, g = rows[:, numeric], slope[:, : space.plain]
+    out = ((x >= space.high[numeric]) & (g > 0)) | ((x <= space.low[numeric]) & (g < 0))
+    return torch.cat([g.masked_fill(out, 0), slope[:, space.plain :]], dim=1)
+
+
+def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Algorithm 2 to the letter: class C is taken at the start point, the norm runs over all features,
+    a held row is not pushed. It knows classes, where every other method knows only margins."""
+    space, model = problem.space, problem.model
+    current = problem.rows.clone()
+    scores = model.scores(current)
+    own = scores.argmax(dim=1)
+    start, start_slope = model.slopes(current, lambda s: s.gather(1, own[:, None]))
+    start_score = start.gather(1, own[:, None])[:, 0]
+    live = torch.arange(len(current), device=current.device)
+    reached = torch.zeros(len(current), dtype=torch.bool, device=current.device)
+    for _ in range(problem.steps + 1):
+        target = v[live][:, None]
+        scores, slopes = model.slopes(current[live], partial(torch.gather, dim=1, index=target))
+        hit = problem.goal.select(live).margin(scores) >= model.tolerance
+        reached[live[hit]] = True
+        away = slopes[:, 0] - start_slope[live, 0]
+        apart = (scores.gather(1, target)[:, 0] - start_score[live]).abs()
+        stride = (apart / away.square().sum(dim=1).clamp_min(1e-300))[:, None] * away
+        landed = torch.where(subset[live], space.land(space.lift(current[live]) + stride), current[live])
+        still = (landed == current[live]).all(dim=1)
+        go = ~hit & ~still
+        live, landed = live[go], landed[go]
+        if len(live) == 0:
+            break
+        current[live] = landed
+    return current, reached

@@ -1,0 +1,130 @@
+"""The model protocol: `scores(rows)`, and `slopes` where the model has gradients."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from grace.errors import GraceError
+from grace.features import Categorical, Floats, Numeric, Value
+from grace.schema import Schema
+
+Margins = Callable[[Tensor], Tensor]
+
+MISSING = "missing"
+
+
+class Model(ABC):
+    """A classifier on encoded rows. Scores are logits or log-probabilities: only differences matter."""
+
+    classes: tuple[Value, ...]
+    schema: Schema | None = None
+    device: torch.device = torch.device("cpu")
+    tolerance: float = 1e-6
+    """The margin above which a class counts as the winner, in the precision the scores come in."""
+
+    @abstractmethod
+    def scores(self, rows: Tensor) -> Tensor:
+        """(n, features) float64 rows to (n, classes) float64 scores."""
+
+    def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Scores (n, classes), and the gradients (n, a, coordinates) of `margins(scores)` (n, a) in the
+        coordinates of `Space`. `moving` marks the features of each row whose slopes are
+        asked for; others may be left 0."""
+        raise GraceError(f"{type(self).__name__} has no gradients; use method='nearest'")
+
+    def vectors(self) -> Mapping[int, Tensor]:
+        """The vectors learnt for the categories of each categorical feature, where there are any."""
+        return {}
+
+    def bind(self, schema: Schema, rows: Tensor) -> None:
+        """Called once with the schema and sample rows before the model is asked anything."""
+        if self.schema is None:
+            self.schema = schema
+
+    def on(self, device: torch.device) -> Model:
+        """The model on a device."""
+        if device == self.device:
+            return self
+        raise GraceError(f"{type(self).__name__} cannot move to {device}")
+
+    # -- for people ---------------------------------------------------------------------------
+
+    def predict(self, frame: Any) -> np.ndarray[Any, np.dtype[Any]]:
+        """The class of each row."""
+        table = np.array(self.classes, dtype=object)
+        return np.asarray(table[self._scores(frame).argmax(axis=1)])
+
+    def predict_proba(self, frame: Any) -> pd.DataFrame:
+        """The probability of each class, with the class names as columns."""
+        scores = self._scores(frame)
+        index = frame.index if isinstance(frame, pd.DataFrame) else None
+        return pd.DataFrame(softmax(scores), columns=list(self.classes), index=index)
+
+    def impute(self, frame: Any) -> pd.DataFrame:
+        """The rows with missing cells filled in as in training: the median, or the category "missing"
+        where training had missing cells, else the commonest category."""
+        schema = self._need_schema()
+        rows = schema.encode(frame, missing=True)
+        fill = np.array([fill_value(f) for f in schema.features])
+        filled = schema.decode(np.where(np.isnan(rows), fill, rows))
+        if isinstance(frame, pd.DataFrame):
+            filled.index = frame.index
+            if schema.target in frame.columns:
+                filled[schema.target] = frame[schema.target]
+        return filled
+
+    def _scores(self, frame: Any) -> Floats:
+        rows = torch.as_tensor(self._need_schema().encode(frame), device=self.device)
+        return np.asarray(checked_scores(self, rows).cpu().numpy())
+
+    def _need_schema(self) -> Schema:
+        if self.schema is None:
+            raise GraceError(
+                "the model does not know its columns yet; pass schema= to wrap, or make an Explainer first"
+            )
+        return self.schema
+
+
+def fill_value(feature: Numeric | Categorical) -> float:
+    """What a missing cell of the feature becomes."""
+    if isinstance(feature, Numeric):
+        return feature.typical or 0.0
+    known = MISSING if MISSING in feature.categories else feature.typical
+    return float(feature.categories.index(known)) if known in feature.categories else 0.0
+
+
+def softmax(scores: Floats) -> Floats:
+    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def checked_scores(model: Model, rows: Tensor) -> Tensor:
+    """The scores, or an error that says what is wrong with them."""
+    scores = model.scores(rows)
+    if scores.shape != (len(rows), len(model.classes)):
+        raise GraceError(
+            f"the model returned shape {tuple(scores.shape)} for {len(rows)} rows, "
+            f"but there are {len(model.classes)} classes; check classes= and the model's last layer"
+        )
+    bad = scores.isnan().any(dim=1)
+    if bad.any():
+        raise GraceError(f"the model returned NaN for row {int(bad.nonzero()[0])}; check its weights and `encode`")
+    return scores
+
+
+def class_codes(
+    labels: Sequence[Any] | pd.Series[Any], classes: Sequence[Value], what: str
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Labels as positions in `classes`."""
+    codes = pd.Index(list(classes), dtype=object).get_indexer(pd.Index(list(labels), dtype=object))
+    if (codes < 0).any():
+        unknown = list(labels)[int((codes < 0).argmax())]
+        raise GraceError(f"{what}: unknown class {unknown!r}; the classes are {', '.join(map(repr, classes))}")
+    return codes.astype(np.int64)

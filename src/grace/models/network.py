@@ -1,0 +1,78 @@
+"""The paper's network: scaling and category embeddings, then linear layers with ReLU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grace.features import Categorical, Numeric
+from grace.schema import Schema
+
+BIAS = 0.01
+LARGEST_EMBEDDING = 8
+
+
+class Network(nn.Module):
+    """Encoded rows in, logits out. Hidden layers as in the paper: Glorot weights, biases 0.01, ReLU."""
+
+    centre: Tensor
+    scale: Tensor
+    numeric: Tensor
+
+    def __init__(self, schema: Schema, hidden: Sequence[int], classes: int) -> None:
+        super().__init__()
+        self.hidden = tuple(hidden)
+        numeric = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
+        self.register_buffer("numeric", torch.tensor(numeric, dtype=torch.int64))
+        self.register_buffer("centre", torch.zeros(len(numeric)))
+        self.register_buffer("scale", torch.ones(len(numeric)))
+        self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
+        sizes = [len(f.categories) for f in schema.features if isinstance(f, Categorical)]
+        self.embeddings = nn.ModuleList(nn.Embedding(size, min(LARGEST_EMBEDDING, (size + 1) // 2)) for size in sizes)
+        widths = [len(numeric) + sum(e.embedding_dim for e in self._tables()), *hidden, classes]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+
+    def initialise(self, centre: Tensor, scale: Tensor, generator: torch.Generator) -> None:
+        """Fresh weights, and the scaling learnt on the training part."""
+        self.centre.copy_(centre)
+        self.scale.copy_(scale)
+        for layer in self._linear():
+            nn.init.xavier_uniform_(layer.weight, generator=generator)
+            nn.init.constant_(layer.bias, BIAS)
+        for table in self._tables():
+            nn.init.normal_(table.weight, generator=generator)
+
+    def forward(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
+        """`shift`, if given, is added to the embedded categories: its gradient is theirs."""
+        hidden = self.embed(rows, shift)
+        *inner, last = self._linear()
+        for layer in inner:
+            hidden = torch.relu(layer(hidden))
+        out: Tensor = last(hidden)
+        return out
+
+    def embed(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
+        """The input of the first linear layer: scaled numbers, then embedded categories."""
+        numbers = (rows[:, self.numeric] - self.centre) / self.scale
+        if not self.categorical:
+            return numbers
+        vectors = torch.cat(
+            [table(rows[:, j].long()) for j, table in zip(self.categorical, self._tables(), strict=True)], dim=1
+        )
+        return torch.cat([numbers, vectors if shift is None else vectors + shift], dim=1)
+
+    def vectors(self) -> dict[int, Tensor]:
+        return {j: table.weight for j, table in zip(self.categorical, self._tables(), strict=True)}
+
+    def _tables(self) -> list[nn.Embedding]:
+        return [m for m in self.embeddings if isinstance(m, nn.Embedding)]
+
+    def _linear(self) -> list[nn.Linear]:
+        return [m for m in self.layers if isinstance(m, nn.Linear)]
+
+    def settings(self) -> dict[str, Any]:
+        return {"hidden": list(self.hidden)}

@@ -1,0 +1,267 @@
+"""Any `torch.nn.Module` as a model: evaluated in float64 where it can be, never changed."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+
+from grace.errors import GraceError
+from grace.features import Value
+from grace.models.base import Margins, Model
+from grace.models.network import Network
+from grace.schema import Schema
+
+Encode = Callable[[Tensor], Tensor]
+
+TINY = 1e-300
+OUTPUTS = ("logits", "probabilities")
+TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}  # the margin in units of the module's own precision
+COARSE_TOLERANCE = 1e-2
+PERMUTED = 0.2  # how much better another label order must fit before it is suspected
+
+
+class TorchModel(Model):
+    """A module with logits, probabilities or a single logit per row.
+
+    It is read with its parameters cast to float64, so that a row's answer does not depend on its
+    batch; a module that cannot run so is read as it is. Its mode, device and dtype stay as they are.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        classes: Sequence[Value],
+        *,
+        encode: Encode | None = None,
+        outputs: str | None = None,
+        schema: Schema | None = None,
+    ) -> None:
+        self.module = module
+        self.classes = tuple(classes)
+        self.schema = schema
+        self.encode = encode
+        self.outputs = outputs
+        if len(self.classes) < 2:
+            raise GraceError(f"classes={list(classes)!r}: a contrast needs at least two classes")
+        if len(set(self.classes)) != len(self.classes):
+            raise GraceError(f"classes={list(classes)!r}: a class is listed twice")
+        if outputs is not None and outputs not in OUTPUTS:
+            raise GraceError(f"outputs={outputs!r} is unknown; use one of {', '.join(map(repr, OUTPUTS))}")
+        first = next((t for t in module.parameters() if t.is_floating_point()), None)
+        native = torch.float64 if first is None else first.dtype
+        self.device = torch.device("cpu") if first is None else first.device
+        self.tolerance = TOLERANCE.get(native, COARSE_TOLERANCE)
+        self._native = native
+        self._compute = torch.float64
+        self._cast: tuple[tuple[tuple[int, int], ...], dict[str, Tensor]] | None = None
+
+    # -- scores and slopes --------------------------------------------------------------------
+
+    def scores(self, rows: Tensor) -> Tensor:
+        with torch.no_grad(), self._reading():
+            return self._as_scores(self._raw(rows, None))
+
+    def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        x = rows.detach().requires_grad_(True)
+        inputs, shift = [x], None
+        own = isinstance(self.module, Network) and bool(self.module.categorical)
+        if own:
+            width = sum(v.shape[1] for v in self.vectors().values())
+            shift = torch.zeros(len(rows), width, dtype=x.dtype, device=x.device, requires_grad=True)
+            inputs.append(shift)
+        with torch.enable_grad(), self._reading():
+            scores = self._as_scores(self._raw(x, shift))
+            values = margins(scores)
+            if not values.requires_grad:
+                raise GraceError(
+                    "no gradient reaches the rows: `encode` and the module must be torch operations throughout"
+                )
+            grads = []
+            for a in range(values.shape[1]):
+                usable = torch.isfinite(values[:, a]).to(values.dtype)
+                found = torch.autograd.grad(
+                    values[:, a], inputs, usable, retain_graph=a + 1 < values.shape[1], allow_unused=True
+                )
+                parts = [torch.zeros_like(i) if g is None else g for g, i in zip(found, inputs, strict=True)]
+                grads.append(parts)
+        numeric = self._numeric(rows)
+        slopes = torch.stack([torch.cat([g[0][:, numeric], *g[1:]], dim=1) for g in grads], dim=1)
+        if not own:
+            slopes = self._with_category_differences(rows, values.detach(), slopes, margins, moving)
+        return scores.detach(), slopes
+
+    def vectors(self) -> Mapping[int, Tensor]:
+        return self.module.vectors() if isinstance(self.module, Network) else {}
+
+    def _numeric(self, rows: Tensor) -> list[int]:
+        categorical = set(self._categories())
+        return [j for j in range(rows.shape[1]) if j not in categorical]
+
+    def _categories(self) -> dict[int, int]:
+        if self.schema is None:
+            return {}
+        return {j: len(f.categories) for j, f in enumerate(self.schema.features) if hasattr(f, "categories")}
+
+    def _with_category_differences(
+        self, rows: Tensor, values: Tensor, slopes: Tensor, margins: Margins, moving: Tensor | None
+    ) -> Tensor:
+        """One-hot coordinates for categories without learnt vectors: the slope of a category is what
+        the margin gains when the row takes it."""
+        parts = [slopes]
+        for j, count in self._categories().items():
+            ask = torch.arange(len(rows), device=rows.device) if moving is None else moving[:, j].nonzero()[:, 0]
+            part = slopes.new_zeros(len(rows), values.shape[1], count)
+            if len(ask):
+                tried = []
+                for code in range(count):
+                    other = rows.clone()
+                    other[:, j] = code
+                    tried.append(margins(self.scores(other))[ask])
+                gain = torch.stack(tried, dim=2) - values[ask][:, :, None]
+                part[ask] = torch.where(torch.isfinite(gain), gain, 0.0)
+            parts.append(part)
+        return torch.cat(parts, dim=2)
+
+    def on(self, device: torch.device) -> TorchModel:
+        """The model on a device; the module itself stays where it is."""
+        if device == self.device:
+            return self
+        module = copy.deepcopy(self.module).to(device)
+        return TorchModel(module, self.classes, encode=self.encode, outputs=self.outputs, schema=self.schema)
+
+    # -- reading the module -------------------------------------------------------------------
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        training = [m for m in self.module.modules() if m.training]
+        for m in training:
+            m.training = False
+        try:
+            yield
+        finally:
+            for m in training:
+                m.training = True
+
+    def _raw(self, rows: Tensor, shift: Tensor | None) -> Tensor:
+        inputs = rows if self.encode is None else self.encode(rows)
+        if not isinstance(inputs, Tensor):
+            raise GraceError(f"`encode` returned {type(inputs).__name__}; it must map a tensor of rows to a tensor")
+        if inputs.is_floating_point():
+            inputs = inputs.to(self._compute)
+        args = (inputs,) if shift is None else (inputs, shift)
+        if self._native == self._compute:
+            out = self.module(*args)
+        else:
+            out = torch.func.functional_call(self.module, self._cast_state(), args)
+        if not isinstance(out, Tensor):
+            raise GraceError(f"the module returned {type(out).__name__}; it must return one tensor of scores")
+        return out.to(torch.float64)
+
+    def _cast_state(self) -> dict[str, Tensor]:
+        """Parameters and buffers in the precision of the reading, made anew when the module changed."""
+        state = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+        key = tuple((t.data_ptr(), t._version) for t in state.values())
+        if self._cast is None or self._cast[0] != key:
+            cast = {k: t.detach().to(self._compute) if t.is_floating_point() else t for k, t in state.items()}
+            self._cast = (key, cast)
+        return self._cast[1]
+
+    def _as_scores(self, out: Tensor) -> Tensor:
+        if out.dim() == 1:
+            out = out[:, None]
+        if out.dim() != 2:
+            raise GraceError(f"the module returned shape {tuple(out.shape)}; it must return (rows, classes)")
+        probabilities = self.outputs == "probabilities"
+        if out.shape[1] == 1 and len(self.classes) == 2:
+            out = torch.cat([1 - out if probabilities else torch.zeros_like(out), out], dim=1)
+        return out.clamp_min(TINY).log() if probabilities else out
+
+    # -- meeting the data ---------------------------------------------------------------------
+
+    def bind(self, schema: Schema, rows: Tensor) -> None:
+        """Learn the columns; find out what the module's outputs are; complain where they do not fit."""
+        super().bind(schema, rows)
+        with torch.no_grad(), self._reading():
+            try:
+                out = self._raw(rows, None)
+            except GraceError:
+                raise
+            except (RuntimeError, TypeError) as reason:
+                if self._native == torch.float64:
+                    raise GraceError(
+                        f"the module failed on {len(rows)} rows of {rows.shape[1]} features: {_line(reason)}"
+                    ) from reason
+                self._compute = self._native  # the module casts inside: read it in its own precision
+                self.tolerance = TOLERANCE.get(self._native, COARSE_TOLERANCE)
+                try:
+                    out = self._raw(rows, None)
+                except (RuntimeError, TypeError) as second:
+                    raise GraceError(
+                        f"the module failed on {len(rows)} rows of {rows.shape[1]} features: {_line(second)}; "
+                        "check `encode`"
+                    ) from second
+        columns = 1 if out.dim() == 1 else out.shape[-1]
+        if (
+            out.dim() > 2
+            or len(out) != len(rows)
+            or (columns != len(self.classes) and not (columns == 1 and len(self.classes) == 2))
+        ):
+            raise GraceError(
+                f"the module returned shape {tuple(out.shape)} for {len(rows)} rows, but classes= names "
+                f"{len(self.classes)} classes; give one class per output (or two classes for a single logit)"
+            )
+        if self.outputs is None:
+            inside = bool(((out >= 0) & (out <= 1)).all())
+            sums = out.reshape(len(out), -1).sum(dim=1)
+            certain = columns == 1 or bool(torch.isclose(sums, torch.ones_like(sums), atol=1e-3).all())
+            self.outputs = "probabilities" if inside and certain else "logits"
+
+
+def warn_if_permuted(
+    predicted: np.ndarray[tuple[int], np.dtype[np.int64]],
+    labels: np.ndarray[tuple[int], np.dtype[np.int64]],
+    classes: Sequence[Value],
+) -> None:
+    """Warn when another order of the classes would fit the training labels far better."""
+    count = len(classes)
+    table = np.bincount(predicted * count + labels, minlength=count * count).reshape(count, count)
+    own = np.trace(table) / len(labels)
+    rows, best = linear_sum_assignment(-table)
+    other = table[rows, best].sum() / len(labels)
+    if other > own + PERMUTED:
+        order = [classes[i] for i in best]
+        warnings.warn(
+            f"the model agrees with {own:.0%} of the training labels, but would with {other:.0%} if its outputs were "
+            f"in the order {order!r}; check the order of classes=",
+            stacklevel=3,
+        )
+
+
+def _line(reason: BaseException) -> str:
+    return str(reason).strip().split("\n")[0]
+
+
+def wrap(
+    module: nn.Module,
+    *,
+    classes: Sequence[Value],
+    encode: Encode | None = None,
+    outputs: str | None = None,
+    schema: Schema | None = None,
+) -> TorchModel:
+    """Make a user's own module a model that GRACE can explain.
+
+    `encode` maps a float64 tensor of rows, one column per feature in the order of the schema (a category
+    as its position among its sorted categories), to the module's input: scaling, one-hot, and so on, in
+    torch operations. `outputs` is "logits" or "probabilities"; left out, it is found out from data.
+    """
+    if not isinstance(module, nn.Module):
+        raise GraceError(f"wrap takes a torch.nn.Module, not {type(module).__name__}")
+    return TorchModel(module, classes, encode=encode, outputs=outputs, schema=schema)

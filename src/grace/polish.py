@@ -1,0 +1,243 @@
+"""Polish: any contrastive row made irreducible, pulled back to the boundary, and given values a person
+can say. Every step is checked by the model, so that what reached the goal still does.
+
+Order of preference: fewest features, smallest distance, fewest digits.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from grace.problem import Problem, positions
+from grace.space import nearly_first, nearly_sorted
+
+EXHAUSTIVE = 10  # up to this many changes every subset is tried
+MORE_DIGITS = 6  # how many digits beyond the usual ones a value may get if nothing coarser works
+SCAN = 16  # values tried between x and the candidate before bisection
+BISECTIONS = 60
+ROUNDS = 4
+CHUNK_BYTES = 1 << 27
+
+
+def polish(problem: Problem, contrast: Tensor) -> Tensor:
+    """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
+    contrast, digits = sayable(problem, contrast)
+    for _ in range(ROUNDS):
+        before = contrast
+        contrast = irreducible(problem, contrast)
+        contrast = pull_back(problem, contrast, digits)
+        if torch.equal(before, contrast):
+            break
+    return irreducible(problem, contrast)
+
+
+# -- values a person can say ----------------------------------------------------------------------
+
+
+def sayable(problem: Problem, contrast: Tensor) -> tuple[Tensor, Tensor]:
+    """Round changed numbers away from x to as many digits as a person would use, more only where
+    nothing coarser works. Returns the rows and the digits (n, d) they were rounded to."""
+    space = problem.space
+    out = contrast.clone()
+    digits = space.digits.to(out.dtype).repeat(len(out), 1)
+    left = torch.arange(len(out), device=out.device)
+    for more in range(MORE_DIGITS + 1):
+        if len(left) == 0:
+            break
+        level = digits_at(problem, more)
+        rows, candidate = problem.rows[left], contrast[left]
+        rounded, fits = round_away(problem, rows, candidate, level)
+        works = fits & problem.select(left).reached(rounded)
+        out[left[works]] = rounded[works]
+        digits[left] = level.to(digits.dtype)
+        left = left[~works]
+    digits[left] = torch.nan  # nothing sayable works: the values stay as they were found
+    return out, digits
+
+
+def digits_at(problem: Problem, more: int) -> Tensor:
+    """The digits of each feature when `more` are allowed; a whole number never gets decimals."""
+    level = problem.space.digits + more
+    return torch.where(problem.space.is_integer, level.clamp_max(0), level)
+
+
+def power(digits: Tensor) -> Tensor:
+    """10**digits, exact for the digits that occur."""
+    return torch.pow(torch.full_like(digits, 10.0, dtype=torch.float64), digits.abs().to(torch.float64)).round()
+
+
+def on_grid(steps: Tensor, digits: Tensor) -> Tensor:
+    """The double nearest to the decimal number steps x 10**-digits."""
+    ten = power(digits)
+    return torch.where(digits >= 0, steps / ten, steps * ten)
+
+
+def to_grid(values: Tensor, digits: Tensor) -> Tensor:
+    """values x 10**digits, with what is whole but for rounding made whole."""
+    ten = power(digits)
+    steps = torch.where(digits >= 0, values * ten, values / ten)
+    whole = steps.round()
+    return torch.where((steps - whole).abs() < 1e-7 * whole.abs().clamp_min(1), whole, steps)
+
+
+def within(problem: Problem, steps: Tensor, digits: Tensor) -> Tensor:
+    """Grid steps moved inside the range of each feature."""
+    space = problem.space
+    steps = torch.minimum(steps, to_grid(space.high, digits).floor())
+    steps = torch.maximum(steps, to_grid(space.low, digits).ceil())
+    value = on_grid(steps, digits)
+    return torch.where(value > space.high, steps - 1, torch.where(value < space.low, steps + 1, steps))
+
+
+def round_away(problem: Problem, rows: Tensor, candidate: Tensor, digits: Tensor) -> tuple[Tensor, Tensor]:
+    """Changed numbers rounded away from x onto the grid, and whether that kept every change a change."""
+    space = problem.space
+    up = candidate > rows
+    steps = to_grid(candidate, digits)
+    steps = within(problem, torch.where(up, steps.ceil(), steps.floor()), digits)
+    value = on_grid(steps, digits)
+    changed = (candidate != rows) & space.is_numeric
+    inside = (value >= space.low) & (value <= space.high)
+    kept = inside & torch.where(up, value > rows, value < rows)
+    return torch.where(changed, value, candidate), (kept | ~changed).all(dim=1)
+
+
+# -- irreducible ----------------------------------------------------------------------------------
+
+
+def irreducible(problem: Problem, contrast: Tensor) -> Tensor:
+    """The smallest subset of each row's changes that still reaches the goal; the nearest of those."""
+    out = contrast.clone()
+    count = (out != problem.rows).sum(dim=1)
+    large = positions(count > EXHAUSTIVE)
+    if len(large):
+        out[large] = drop_one_by_one(problem.select(large), out[large])
+        count = (out != problem.rows).sum(dim=1)
+    for size in range(2, EXHAUSTIVE + 1):
+        these = positions(count == size)
+        if len(these) == 0:
+            continue
+        chunk = max(1, CHUNK_BYTES // (8 * out.shape[1] << size))
+        for start in range(0, len(these), chunk):
+            part = these[start : start + chunk]
+            out[part] = smallest_subset(problem.select(part), out[part], size)
+    return out
+
+
+def smallest_subset(problem: Problem, contrast: Tensor, size: int) -> Tensor:
+    """Try every proper subset of exactly `size` changes, small ones first."""
+    rows = problem.rows
+    where = (contrast != rows).to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :size]
+    out = contrast.clone()
+    left = torch.arange(len(out), device=out.device)
+    for few in range(1, size):
+        choices = torch.tensor(list(combinations(range(size), few)), device=out.device)
+        keep = torch.zeros(len(left), len(choices), rows.shape[1], dtype=torch.bool, device=out.device)
+        keep.scatter_(2, where[left][:, choices], True)
+        tried = torch.where(keep, contrast[left][:, None], rows[left][:, None])
+        part = problem.select(left)
+        works = part.reached(tried)
+        cost = problem.space.distance(rows[left][:, None], tried)
+        best = nearly_first(torch.where(works, cost, cost.amax(dim=1, keepdim=True) * 2 + 1))
+        some = works.any(dim=1)
+        out[left[some]] = tried[some, best[some]]
+        left = left[~some]
+        if len(left) == 0:
+            break
+    return out
+
+
+def drop_one_by_one(problem: Problem, contrast: Tensor) -> Tensor:
+    """Take back one change after another, the farthest first, as long as the goal holds."""
+    out = contrast.clone()
+    cost = problem.space.cost(problem.rows, out)
+    order = nearly_sorted(cost)
+    for place in range(int((cost > 0).sum(dim=1).max())):
+        feature = order[:, [place]]
+        tried = out.scatter(1, feature, problem.rows.gather(1, feature))
+        works = problem.reached(tried)
+        out[works] = tried[works]
+    return out
+
+
+# -- back to the boundary -------------------------------------------------------------------------
+
+
+def pull_back(problem: Problem, contrast: Tensor, digits: Tensor) -> Tensor:
+    """Move each changed number, one after another, as far back towards x as the goal allows; first the
+    one that gives up least margin for its distance."""
+    out = contrast.clone()
+    changed = (out != problem.rows) & problem.space.is_numeric & ~digits.isnan()
+    most = int(changed.sum(dim=1).max()) if len(out) else 0
+    if most == 0:
+        return out
+    order = cheapest_first(problem, out, changed)
+    for place in range(most):
+        feature = order[:, place]
+        index = torch.arange(len(out), device=out.device)
+        these = positions(changed[index, feature])
+        if len(these):
+            part = problem.select(these)
+            out[these] = pull_back_one(part, out[these], feature[these], digits[these])
+    return out
+
+
+def cheapest_first(problem: Problem, contrast: Tensor, changed: Tensor) -> Tensor:
+    """Changed features by margin lost per distance won when the change is taken back, least first."""
+    count = int(changed.sum(dim=1).max())
+    order = changed.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :count]
+    if count == 1:
+        return order
+    restored = contrast[:, None].repeat(1, count, 1)
+    restored.scatter_(2, order[:, :, None], problem.rows.gather(1, order)[:, :, None])
+    lost = problem.margin(contrast)[:, None] - problem.margin(restored)
+    won = problem.space.cost(problem.rows, contrast).gather(1, order)
+    rate = torch.where(changed.gather(1, order), lost / won.clamp_min(1e-300), torch.inf)
+    finite = rate.masked_fill(torch.isinf(rate), 0).abs().amax(dim=1, keepdim=True).clamp_min(1e-300)
+    key = torch.where(torch.isinf(rate), 2e9, (rate / finite * 1e9).round())
+    return order.gather(1, key.argsort(dim=1, stable=True))
+
+
+def pull_back_one(problem: Problem, contrast: Tensor, feature: Tensor, digits: Tensor) -> Tensor:
+    """The nearest value on the grid for one feature per row: a scan, then bisection before the first hit."""
+    space, column = problem.space, feature[:, None]
+    level = digits.gather(1, column)[:, 0]
+    x = problem.rows.gather(1, column)[:, 0]
+    end = to_grid(contrast.gather(1, column)[:, 0], level).round()
+    sign = torch.where(contrast.gather(1, column)[:, 0] > x, 1.0, -1.0)
+    # the first step beyond x that lies in the range
+    low, high = to_grid(space.low[feature], level).ceil(), to_grid(space.high[feature], level).floor()
+    at = to_grid(x, level)
+    begin = torch.where(sign > 0, torch.maximum(at.floor() + 1, low), torch.minimum(at.ceil() - 1, high))
+    length = ((end - begin) * sign).clamp_min(0)
+
+    def reached(offset: Tensor, part: Problem, which: Tensor) -> Tensor:
+        """Whether the rows `which` reach the goal `offset` (n, m) steps beyond the first."""
+        value = on_grid(begin[which][:, None] + sign[which][:, None] * offset, level[which][:, None])
+        rows = contrast[which][:, None].repeat(1, offset.shape[1], 1)
+        rows.scatter_(2, column[which][:, None].expand(-1, offset.shape[1], 1), value[:, :, None])
+        return part.reached(rows)
+
+    every = torch.arange(len(contrast), device=contrast.device)
+    share = torch.linspace(0, 1, SCAN, dtype=contrast.dtype, device=contrast.device)
+    tried = (length[:, None] * share).floor()
+    tried[:, -1] = length
+    hits = reached(tried, problem, every)
+    hits[:, -1] = True  # the candidate itself
+    first = nearly_first((~hits).to(contrast.dtype))
+    works = tried.gather(1, first[:, None])[:, 0]
+    fails = torch.where(first > 0, tried.gather(1, (first - 1).clamp_min(0)[:, None])[:, 0], works)
+    for _ in range(BISECTIONS):
+        open_ = positions(works - fails > 1)
+        if len(open_) == 0:
+            break
+        middle = ((works[open_] + fails[open_]) / 2).floor()
+        ok = reached(middle[:, None], problem.select(open_), open_)[:, 0]
+        works[open_] = torch.where(ok, middle, works[open_])
+        fails[open_] = torch.where(ok, fails[open_], middle)
+    value = on_grid(begin + sign * works, level)
+    same = works == length
+    return contrast.scatter(1, column, torch.where(same, contrast.gather(1, column)[:, 0], value)[:, None])

@@ -1,0 +1,75 @@
+"""A batch of rows to answer, and everything a method may use to answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from grace.errors import GraceError
+from grace.goal import Goal
+from grace.models.base import Model, checked_scores
+from grace.space import Space
+
+
+@dataclass(frozen=True)
+class Background:
+    """Training rows with the model's own view of them."""
+
+    rows: Tensor
+    scores: Tensor
+    coordinates: Tensor  # see Space.euclidean
+
+    @classmethod
+    def of(cls, model: Model, space: Space, rows: Tensor) -> Background:
+        return cls(rows, checked_scores(model, rows), space.euclidean(rows))
+
+    @property
+    def classes(self) -> Tensor:
+        return self.scores.argmax(dim=1)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Find for each row a contrastive one: reach the goal, change at most `max_features`, no two of
+    them in `conflict` (SU > gamma), stay in the domain."""
+
+    model: Model
+    space: Space
+    goal: Goal
+    rows: Tensor
+    conflict: Tensor
+    max_features: int = 5
+    steps: int = 200
+    neighbours: int = 4
+    local_model: str = "logistic"
+    as_printed: bool = False
+    background: Background | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def select(self, index: Tensor) -> Problem:
+        """The same problem for some of the rows."""
+        return replace(self, rows=self.rows[index], goal=self.goal.select(index))
+
+    def margin(self, rows: Tensor) -> Tensor:
+        """The goal's margin of one candidate (n, d) per row, or of several (n, m, d)."""
+        scores = self.model.scores(rows.reshape(-1, rows.shape[-1]))
+        return self.goal.margin(scores.reshape(*rows.shape[:-1], scores.shape[-1]))
+
+    def reached(self, rows: Tensor) -> Tensor:
+        """Whether candidates reach the goal."""
+        return self.margin(rows) >= self.model.tolerance
+
+    def known_rows(self) -> Background:
+        """The background, or an error that says which method needs it."""
+        if self.background is None:
+            raise GraceError("this method needs training rows; give train= to Explainer, or save with background rows")
+        return self.background
+
+
+def positions(mask: Tensor) -> Tensor:
+    """The indices where a 1-D mask is true."""
+    return torch.nonzero(mask)[:, 0]

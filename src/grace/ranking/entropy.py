@@ -1,0 +1,23 @@
+"""W_Entropy (Alg. 3): walk a ranking best first; keep a feature if its SU with every kept one is at most gamma."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def filter_ranking(order: Tensor, conflict: Tensor, most: int) -> Tensor:
+    """The first `most` features of U* for each row, padded with -1 where too few pass.
+
+    `order` (n, d) is U; `conflict` (d, d) says SU > gamma.
+    """
+    n, d = order.shape
+    rank = torch.empty_like(order).scatter_(1, order, torch.arange(d, device=order.device).expand(n, d))
+    kept = torch.full((n, min(most, d)), -1, dtype=torch.int64, device=order.device)
+    for k in range(kept.shape[1]):
+        best, feature = rank.min(dim=1)
+        passes = best < d
+        kept[:, k] = torch.where(passes, feature, -1)
+        rank.masked_fill_(conflict[feature] & passes[:, None], d)
+        rank.scatter_(1, feature[:, None], d)
+    return kept

@@ -1,0 +1,150 @@
+"""W_Local: features ranked by the weights of an interpretable model g, fitted to the model's own outputs
+on Q, the q nearest training rows of each predicted class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from grace.problem import Problem, positions
+from grace.ranking.neighbours import nearest_rows
+from grace.ranking.tree import gini_importance
+from grace.space import nearly_sorted
+
+CHUNK_BYTES = 1 << 27
+NEWTON_STEPS = 30
+CONJUGATE_STEPS = 60
+ACCURACY = 1e-8
+
+
+def rank_local(problem: Problem, v: Tensor) -> Tensor:
+    """Best first: what w_v - w_C of g promises within a feature's range, or a tree's Gini importance."""
+    space, known = problem.space, problem.known_rows()
+    points = space.euclidean(problem.rows)
+    index, used = neighbourhood(problem, points)
+    toward = margin_of_scores(problem, v)
+    chunk = max(1, CHUNK_BYTES // (8 * index.shape[1] * points.shape[1] * 4))
+    parts = []
+    for start in range(0, len(points), chunk):
+        here = slice(start, start + chunk)
+        near, soft, mask = known.coordinates[index[here]], known.scores[index[here]].softmax(dim=2), used[here]
+        if problem.local_model == "tree":
+            parts.append(gini_importance(near, soft, mask))
+        else:
+            weights = logistic_weights(near, soft, mask)
+            parts.append((weights @ toward[here, :, None])[:, :, 0])
+    return nearly_sorted(per_feature(problem, torch.cat(parts)))
+
+
+def neighbourhood(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Q: background positions (n, q x classes), and which of them are real: a class with fewer
+    than q rows gives what it has."""
+    known = problem.known_rows()
+    index, used = [], []
+    for c in sorted(set(known.classes.tolist())):
+        members = positions(known.classes == c)
+        near, found = nearest_rows(points, known.coordinates[members], problem.neighbours)
+        index.append(members[near])
+        used.append(found)
+    return torch.cat(index, dim=1), torch.cat(used, dim=1)
+
+
+def margin_of_scores(problem: Problem, v: Tensor) -> Tensor:
+    """How the margin of alternative v depends on the scores: for a flip +1 for class v, -1 for class C."""
+    scores = problem.model.scores(problem.rows).detach().requires_grad_(True)
+    with torch.enable_grad():
+        chosen = problem.goal.margins(scores).gather(1, v[:, None])
+        (toward,) = torch.autograd.grad(chosen.sum(), scores)
+    return toward
+
+
+def per_feature(problem: Problem, values: Tensor) -> Tensor:
+    """The worth of each feature from weights in the coordinates of `Space.euclidean`: what it could bring
+    within its range, or, as printed, the size of its weight."""
+    space = problem.space
+    numeric = space.is_numeric
+    out = values.new_zeros(problem.rows.shape)
+    weight = values[:, : space.plain]
+    if problem.as_printed or problem.local_model == "tree":
+        out[:, numeric] = weight.abs()
+    else:
+        x, slope = problem.rows[:, numeric], weight / space.spread[numeric]
+        out[:, numeric] = torch.maximum(slope * (space.high[numeric] - x), slope * (space.low[numeric] - x))
+    start = space.plain
+    for j in space.categorical:
+        block = values[:, start : start + len(space.vectors[j])]
+        own = block.gather(1, problem.rows[:, [j]].long())
+        apart = block[:, space.open[j]] - own
+        out[:, j] = block.sum(dim=1) if problem.local_model == "tree" else apart.amax(dim=1)
+        start += block.shape[1]
+    return out
+
+
+def logistic_weights(near: Tensor, soft: Tensor, used: Tensor) -> Tensor:
+    """Multinomial logistic regression with soft labels, one per row of the batch:
+
+        min_W,b  sum_i CE(soft_i, softmax(W x_i + b)) + ||W||^2 / 2        (C = 1, b free)
+
+    near (n, m, p), soft (n, m, c), used (n, m) -> W (n, p, c). Since m is far below p it is solved in
+    the span of the m points, by Newton's method with conjugate gradients.
+    """
+    weight = used.to(near.dtype)[:, :, None]
+    centred = (near - (near * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True)) * weight
+    value, vector = torch.linalg.eigh(centred @ centred.mT)
+    root = value.clamp_min(0).sqrt()
+    inverse = torch.where(root > 1e-7 * root.amax(dim=1, keepdim=True), 1 / root.clamp_min(1e-300), 0.0)
+    ones = torch.ones_like(weight)
+    basis = torch.cat([vector * root[:, None], ones], dim=2) * weight  # (n, m, m + 1), the last for b
+    penalty = torch.ones(basis.shape[2], 1, dtype=near.dtype, device=near.device)
+    penalty[-1] = 0
+    theta = soft.new_zeros(len(near), basis.shape[2], soft.shape[2])
+
+    def objective(t: Tensor) -> Tensor:
+        loss = -(soft * (basis @ t).log_softmax(dim=2) * weight).sum(dim=(1, 2))
+        return loss + (penalty * t.square()).sum(dim=(1, 2)) / 2
+
+    for _ in range(NEWTON_STEPS):
+        p = (basis @ theta).softmax(dim=2)
+        slope = basis.mT @ ((p - soft) * weight) + penalty * theta
+        rough = slope.abs().amax(dim=(1, 2)) > ACCURACY  # a row that is done stays as it is, whatever its batch
+        if not rough.any():
+            break
+
+        def curvature(d: Tensor, p: Tensor = p) -> Tensor:
+            z = basis @ d
+            return basis.mT @ (p * (z - (p * z).sum(dim=2, keepdim=True))) + penalty * d
+
+        step = conjugate_gradients(curvature, -slope)
+        before, size = objective(theta), rough.to(soft.dtype)
+        for _ in range(20):  # halve the step of the rows that it does not help
+            worse = objective(theta + size[:, None, None] * step) > before + 1e-12 * before.abs()
+            if not worse.any():
+                break
+            size = torch.where(worse, size / 2, size)
+        theta = theta + size[:, None, None] * step
+    weights: Tensor = centred.mT @ (vector * inverse[:, None]) @ theta[:, :-1]
+    return weights
+
+
+def conjugate_gradients(product: Callable[[Tensor], Tensor], right: Tensor) -> Tensor:
+    """Solve H s = right for each row of the batch."""
+
+    def dot(a: Tensor, b: Tensor) -> Tensor:
+        return (a * b).sum(dim=(1, 2), keepdim=True)
+
+    solution, rest = torch.zeros_like(right), right
+    direction, square = right, dot(right, right)
+    goal = 1e-20 * square
+    for _ in range(CONJUGATE_STEPS):
+        image = product(direction)
+        length = square / dot(direction, image).clamp_min(1e-300)
+        length = torch.where(square > goal, length, 0.0)
+        solution, rest = solution + length * direction, rest - length * image
+        new = dot(rest, rest)
+        if (new <= goal).all():
+            break
+        direction = rest + torch.where(square > goal, new / square.clamp_min(1e-300), 0.0) * direction
+        square = new
+    return solution

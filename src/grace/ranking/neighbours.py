@@ -1,0 +1,44 @@
+"""Exact nearest rows by blocks: a fast matrix product proposes, exact distances decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+BLOCK_BYTES = 1 << 26
+SPARE = 8  # proposals beyond those asked for, so that rounding in the fast distances does no harm
+
+
+def nearest_rows(
+    points: Tensor, background: Tensor, count: int, allowed: Callable[[Tensor], Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """For each point the `count` nearest background rows, nearest first, equal ones by index.
+
+    `allowed(index)` gives an (len(index), background) mask for those points. Returns indices (n, count)
+    and whether each was found; where not, the index is 0.
+    """
+    n, total = len(points), len(background)
+    take = min(count + SPARE, total)
+    centre = background.mean(dim=0)
+    others = background - centre
+    squares = others.square().sum(dim=1)
+    step = max(1, BLOCK_BYTES // (8 * total))
+    index = torch.zeros(n, count, dtype=torch.int64, device=points.device)
+    found = torch.zeros(n, count, dtype=torch.bool, device=points.device)
+    for start in range(0, n, step):
+        block = points[start : start + step] - centre
+        rough = squares - 2 * block @ others.T
+        if allowed is not None:
+            rows = torch.arange(start, start + len(block), device=points.device)
+            rough.masked_fill_(~allowed(rows), torch.inf)
+        near = rough.topk(take, dim=1, largest=False)
+        candidates, order = near.indices.sort(dim=1)
+        usable = torch.isfinite(near.values.gather(1, order))
+        exact = (others[candidates] - block[:, None]).square().sum(dim=2).masked_fill(~usable, torch.inf)
+        exact, best = exact.sort(dim=1, stable=True)
+        k = min(count, take)
+        found[start : start + step, :k] = torch.isfinite(exact[:, :k])
+        index[start : start + step, :k] = candidates.gather(1, best[:, :k]).where(torch.isfinite(exact[:, :k]), 0)
+    return index, found

@@ -1,0 +1,234 @@
+"""The schema of a table, dom(X).
+
+A row inside GRACE is one float64 per feature as a person sees it: a number, or the position of a
+category among its categories. `Schema.encode` and `Schema.decode` go between DataFrames and rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from grace.errors import GraceError
+from grace.features import (
+    Bools,
+    Categorical,
+    Domain,
+    Feature,
+    Floats,
+    Numeric,
+    Value,
+    feature_from_dict,
+    feature_to_dict,
+    known_parts,
+    tail_of,
+)
+from grace.frames import as_frame, codes_of, no_duplicates, numbers, some
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """The features in order, the target, and the words for a row, its classes and the verb."""
+
+    features: tuple[Feature, ...]
+    target: str | None = None
+    classes: tuple[Value, ...] = ()
+    domain: Domain = "central"
+    row: str = "the row"
+    verb: str = "classified {row} as {class}"
+    class_words: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        no_duplicates([f.name for f in self.features], "feature")
+        tail_of(self.domain)
+
+    # -- making one ---------------------------------------------------------------------------
+
+    @classmethod
+    def infer(
+        cls,
+        frame: pd.DataFrame,
+        target: str | None = None,
+        *,
+        domain: Domain | None = None,
+        like: Schema | None = None,
+    ) -> Schema:
+        """dom(X) from data. What `like` declares (types, ranges, words, categories) wins."""
+        frame = as_frame(frame)
+        no_duplicates(list(frame.columns), "column")
+        base = like or cls(features=(), target=target)
+        target = base.target if target is None else target
+        if target is not None and target not in frame.columns and like is None:
+            raise GraceError(f"target column {target!r} is not in the data; columns: {some(frame.columns)}")
+        domain = base.domain if domain is None else domain
+        known = {f.name: f for f in base.features}
+        names = [f.name for f in base.features] or [c for c in frame.columns if c != target]
+        if not names:
+            raise GraceError("the data have no feature columns beside the target")
+        features: list[Feature] = []
+        for name in names:
+            if name not in frame.columns:
+                raise GraceError(f"column {name!r} is missing from the data; add it, or drop it from the schema")
+            features.append(_observe(frame[name], known.get(name), domain))
+        classes = base.classes
+        if not classes and target is not None and target in frame.columns:
+            classes = Categorical(name=target).observe(frame[target]).categories
+        return replace(base, features=tuple(features), target=target, classes=classes, domain=domain)
+
+    def replace(self, name: str, **parts: Any) -> Schema:
+        """A copy in which an expert has set parts of one feature: `schema.replace("age", low=18)`."""
+        index = self.index(name)
+        allowed = {f.name for f in fields(self.features[index])}
+        for part in parts:
+            if part not in allowed:
+                raise GraceError(f"feature {name!r} has no {part!r}; it has {', '.join(sorted(allowed))}")
+        new = replace(self.features[index], **parts)
+        return replace(self, features=(*self.features[:index], new, *self.features[index + 1 :]))
+
+    # -- looking ------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        return [f.name for f in self.features]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, name: str) -> Feature:
+        return self.features[self.index(name)]
+
+    def index(self, name: str) -> int:
+        for i, feature in enumerate(self.features):
+            if feature.name == name:
+                return i
+        raise GraceError(f"there is no feature {name!r}; features: {some(self.names)}")
+
+    def class_word(self, label: Value) -> str:
+        return self.class_words.get(str(label), str(label))
+
+    # -- frames and rows ----------------------------------------------------------------------
+
+    def encode(self, rows: Any, *, missing: bool = False) -> Floats:
+        """Rows of numbers from a DataFrame, Series, dict or list of dicts; NaN only if `missing`."""
+        frame = as_frame(rows)
+        if len(frame) == 0:
+            raise GraceError("there are no rows: the table is empty")
+        no_duplicates(list(frame.columns), "column")
+        names = self.names
+        if list(frame.columns) != names:
+            for name in names:
+                if name not in frame.columns:
+                    raise GraceError(f"column {name!r} is missing from the rows; the model needs {some(names)}")
+            for column in frame.columns:
+                if column not in names and column != self.target:
+                    raise GraceError(f"column {column!r} is unknown to the model; drop it")
+        out = np.empty((len(frame), len(names)))
+        for j, feature in enumerate(self.features):
+            cells = frame[feature.name]
+            out[:, j] = numbers(cells) if isinstance(feature, Numeric) else codes_of(cells, feature)
+            if not missing and np.isnan(out[:, j]).any():
+                i = int(np.isnan(out[:, j]).argmax())
+                raise GraceError(
+                    f"column {feature.name!r}, row {frame.index[i]!r}: the cell is missing; "
+                    "fill it in, or call model.impute(rows) first"
+                )
+        return out
+
+    def decode(self, rows: Floats, index: pd.Index[Any] | None = None) -> pd.DataFrame:
+        """The DataFrame of encoded rows; NaN becomes a missing cell."""
+        columns: dict[str, Any] = {}
+        for j, feature in enumerate(self.features):
+            values = rows[:, j]
+            if isinstance(feature, Numeric):
+                whole = feature.integer and bool(np.all(values == np.round(values)))
+                columns[feature.name] = values.astype(np.int64) if whole else values.copy()
+            else:
+                known = np.isfinite(values)
+                table = np.array([*feature.categories, None], dtype=object)
+                cells = table[np.where(known, values, -1).astype(int)]
+                columns[feature.name] = pd.array(cells, dtype=object)
+        return pd.DataFrame(columns, index=index, columns=self.names)
+
+    # -- the domain and its projection P ------------------------------------------------------
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Lowest and highest new value of each feature (of a category: its positions)."""
+        pairs = [f.bounds if isinstance(f, Numeric) else (0.0, len(f.categories) - 1.0) for f in self.features]
+        low, high = zip(*pairs, strict=True)
+        return np.array(low), np.array(high)
+
+    def open_codes(self, index: int) -> npt.NDArray[np.int64]:
+        """Positions of the categories of feature `index` that a change may choose."""
+        feature = self.features[index]
+        assert isinstance(feature, Categorical)
+        return np.flatnonzero([c in feature.open for c in feature.categories])
+
+    def contains(self, rows: Any) -> Bools:
+        """For each cell of the rows, whether it lies in the domain of its feature."""
+        x = rows if isinstance(rows, np.ndarray) else self.encode(rows, missing=True)
+        low, high = self.bounds()
+        inside = (x >= low) & (x <= high)
+        for j, feature in enumerate(self.features):
+            if isinstance(feature, Categorical):
+                inside[:, j] = np.isin(x[:, j], self.open_codes(j))
+            elif feature.integer:
+                inside[:, j] &= x[:, j] == np.round(x[:, j])
+        return inside
+
+    def project(self, rows: Any) -> Any:
+        """P: the nearest row in dom(X). Arrays give arrays, frames give frames."""
+        x = rows if isinstance(rows, np.ndarray) else self.encode(rows)
+        low, high = self.bounds()
+        out = np.clip(x, low, high)
+        for j, feature in enumerate(self.features):
+            if isinstance(feature, Categorical):
+                codes = self.open_codes(j)
+                out[:, j] = codes[np.abs(x[:, [j]] - codes).argmin(axis=1)]
+            elif feature.integer:
+                out[:, j] = np.round(out[:, j])
+        return out if isinstance(rows, np.ndarray) else self.decode(out, as_frame(rows).index)
+
+    # -- JSON ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        out["class_words"] = dict(self.class_words)
+        out["classes"] = list(self.classes)
+        out["features"] = [feature_to_dict(f) for f in self.features]
+        return out
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        parts = dict(data)
+        parts["features"] = tuple(feature_from_dict(f) for f in data["features"])
+        parts["classes"] = tuple(data.get("classes", ()))
+        return cls(**known_parts(cls, parts, "schema"))
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        return cls.from_dict(json.loads(text))
+
+
+def _observe(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
+    name = str(column.name)
+    if feature is None:
+        numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        feature = Numeric(name=name) if numeric else Categorical(name=name)
+    if isinstance(feature, Categorical):
+        if column.notna().any():
+            return feature.observe(column)
+    else:
+        values = numbers(column)
+        values = values[~np.isnan(values)]
+        if len(values):
+            return feature.observe(values, domain)
+    raise GraceError(f"column {name!r} has no values: every cell is missing; drop it")

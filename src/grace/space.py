@@ -1,0 +1,127 @@
+"""The coordinates in which a contrastive row is sought.
+
+A numeric feature is one coordinate. A categorical feature is a block of coordinates: the vectors that
+the model has learnt for its categories, or one-hot vectors where it has learnt none. Every length is
+measured in units of the feature's spread; a typical change of category has length 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from grace.features import Categorical, Numeric
+from grace.schema import Schema
+
+
+class Space:
+    """dom(X) in tensors: lifting rows into coordinates, landing on rows again, measuring."""
+
+    def __init__(
+        self, schema: Schema, vectors: Mapping[int, Tensor] | None = None, device: torch.device | str = "cpu"
+    ) -> None:
+        def tensor(values: object, dtype: torch.dtype = torch.float64) -> Tensor:
+            return torch.as_tensor(values, dtype=dtype, device=device)
+
+        low, high = schema.bounds()
+        self.low, self.high = tensor(low), tensor(high)
+        numeric = [f for f in schema.features if isinstance(f, Numeric)]
+        self.is_numeric = tensor([isinstance(f, Numeric) for f in schema.features], torch.bool)
+        self.is_integer = tensor([isinstance(f, Numeric) and bool(f.integer) for f in schema.features], torch.bool)
+        self.digits = tensor([f.digits if isinstance(f, Numeric) else 0 for f in schema.features], torch.int64)
+        self.spread = tensor([(f.spread or 1.0) if isinstance(f, Numeric) else 1.0 for f in schema.features])
+        self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
+        self.vectors: dict[int, Tensor] = {}
+        self.open: dict[int, Tensor] = {}
+        self.blocks: dict[int, slice] = {}
+        owner = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
+        scale = [f.spread or 1.0 for f in numeric]
+        self.plain = len(owner)  # the numeric coordinates come first
+        for j in self.categorical:
+            feature = schema.features[j]
+            assert isinstance(feature, Categorical)
+            count = len(feature.categories)
+            vector = (vectors or {}).get(j)
+            table = torch.eye(count, dtype=torch.float64) if vector is None else vector.detach()
+            self.vectors[j] = tensor(table)
+            self.open[j] = tensor(schema.open_codes(j), torch.int64)
+            self.blocks[j] = slice(len(owner), len(owner) + table.shape[1])
+            owner += [j] * table.shape[1]
+            apart = torch.pdist(tensor(table)).mean() if count > 1 else torch.tensor(0.0)
+            scale += [float(apart) or 1.0] * table.shape[1]
+        self.owner = tensor(owner, torch.int64)
+        self.scale = tensor(scale)
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def lift(self, rows: Tensor) -> Tensor:
+        """The coordinates of rows."""
+        parts = [rows[:, self.is_numeric]]
+        parts += [self.vectors[j][rows[:, j].long()] for j in self.categorical]
+        return torch.cat(parts, dim=1) if self.categorical else parts[0]
+
+    def land(self, point: Tensor) -> Tensor:
+        """P: the row of the domain nearest to a point. A category is the one with the nearest vector."""
+        rows = point.new_zeros(len(point), len(self.spread))
+        rows[:, self.is_numeric] = point[:, : self.plain]
+        rows = torch.minimum(torch.maximum(rows, self.low), self.high)
+        rows = torch.where(self.is_integer, rows.round(), rows)
+        for j in self.categorical:
+            table = self.vectors[j][self.open[j]]
+            apart = (point[:, None, self.blocks[j]] - table).square().sum(dim=2)
+            rows[:, j] = self.open[j][nearly_first(apart)].to(rows.dtype)
+        return rows
+
+    def per_coordinate(self, per_feature: Tensor) -> Tensor:
+        """A value per feature, repeated for each of its coordinates."""
+        return per_feature[..., self.owner]
+
+    def per_feature(self, values: Tensor) -> Tensor:
+        """A value per coordinate, summed over the coordinates of each feature."""
+        out = values.new_zeros(len(values), len(self.spread))
+        return out.index_add_(1, self.owner, values)
+
+    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
+        """L1 distance in units of the spread; a changed category counts 1."""
+        return self.cost(rows, others).sum(dim=-1)
+
+    def cost(self, rows: Tensor, others: Tensor) -> Tensor:
+        """The part of each feature in the distance."""
+        apart = others - rows
+        return torch.where(self.is_numeric, apart.abs() / self.spread, (apart != 0).to(apart.dtype))
+
+    def gain(self, rows: Tensor, slope: Tensor) -> Tensor:
+        """The most that each feature could bring within its range if the slope stayed as it is."""
+        numeric = self.is_numeric
+        out = rows.new_zeros(rows.shape)
+        x, g = rows[:, numeric], slope[:, : self.plain]
+        out[:, numeric] = torch.maximum(g * (self.high[numeric] - x), g * (self.low[numeric] - x))
+        for j in self.categorical:
+            table = self.vectors[j]
+            move = table[self.open[j]] - table[rows[:, j].long()][:, None]
+            out[:, j] = (move * slope[:, None, self.blocks[j]]).sum(dim=2).amax(dim=1)
+        return out
+
+    def euclidean(self, rows: Tensor) -> Tensor:
+        """Coordinates whose Euclidean distance counts 1 for a spread and 1 for another category."""
+        parts = [rows[:, self.is_numeric] / self.spread[self.is_numeric]]
+        for j in self.categorical:
+            parts.append(torch.nn.functional.one_hot(rows[:, j].long(), len(self.vectors[j])) / 2**0.5)
+        return torch.cat(parts, dim=1)
+
+
+def nearly_first(values: Tensor) -> Tensor:
+    """argmin along the last dimension; values equal but for rounding go to the lower index."""
+    least = values.amin(dim=-1, keepdim=True)
+    slack = 1e-9 * values.abs().amax(dim=-1, keepdim=True).clamp_min(1e-300)
+    index = torch.arange(values.shape[-1], device=values.device)
+    return torch.where(values <= least + slack, index, values.shape[-1]).amin(dim=-1)
+
+
+def nearly_sorted(values: Tensor) -> Tensor:
+    """Indices by descending value; values equal but for rounding keep the lower index first."""
+    top = values.abs().amax(dim=-1, keepdim=True).clamp_min(1e-300)
+    return (-(values / top * 1e9).round()).argsort(dim=-1, stable=True)

@@ -1,0 +1,125 @@
+"""Explainers on disk: weights and arrays as safetensors, everything else as JSON; never pickle.
+
+grace.json            format, schema for each domain, classes, settings, the network's layers
+weights.safetensors   the network (only of networks that `grace.training.fit` made)
+training.safetensors  SU, and the background rows unless they were left out
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file as load_arrays
+from safetensors.numpy import save_file as save_arrays
+from safetensors.torch import load_file, save_file
+
+from grace.errors import GraceError
+from grace.models.base import Model
+from grace.models.network import Network
+from grace.models.torch import TorchModel
+from grace.schema import Schema
+
+if TYPE_CHECKING:
+    from grace.explainer import Explainer
+
+FORMAT = 1
+HEAD, WEIGHTS, ARRAYS = "grace.json", "weights.safetensors", "training.safetensors"
+
+
+def save(explainer: Explainer, directory: str | Path, *, background: bool = True) -> None:
+    """Write an explainer whole or not at all. A wrapped module is not written: it has to be given to
+    `load` again."""
+    target = Path(directory)
+    if target.exists() and not (target.is_dir() and ((target / HEAD).exists() or not any(target.iterdir()))):
+        raise GraceError(f"{target} exists and is not a saved explainer; choose another directory")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        _write(explainer, fresh, background)
+        fresh.chmod(0o755)
+        if target.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+            target.rename(old / "it")
+            fresh.rename(target)
+            shutil.rmtree(old)
+        else:
+            fresh.rename(target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _write(explainer: Explainer, directory: Path, background: bool) -> None:
+    model = explainer.model
+    network = model.module if isinstance(model, TorchModel) and isinstance(model.module, Network) else None
+    head: dict[str, Any] = {
+        "format": FORMAT,
+        "classes": list(model.classes),
+        "domain": explainer.schema.domain,
+        "schemas": [s.to_dict() for s in explainer.schemas.values()],
+        "model_schema": None if model.schema is None else model.schema.to_dict(),
+        "settings": asdict(explainer.settings),
+        "network": None if network is None else network.settings(),
+    }
+    (directory / HEAD).write_text(json.dumps(head, ensure_ascii=False, indent=1), encoding="utf-8")
+    if network is not None:
+        state = {k: v.cpu() if not v.is_floating_point() else v.cpu().float() for k, v in network.state_dict().items()}
+        save_file(state, directory / WEIGHTS)
+    arrays = {} if explainer.su is None else {"su": explainer.su}
+    if background and explainer.background_rows is not None:
+        arrays["background"] = np.ascontiguousarray(explainer.background_rows)
+    save_arrays(arrays, directory / ARRAYS)
+
+
+def load(directory: str | Path, model: Model | None = None) -> Explainer:
+    """Read an explainer back. Pass `model` if it was made for a wrapped module."""
+    from grace.explainer import Explainer, Settings, settings_of
+
+    where = Path(directory)
+    head = _head(where)
+    schemas = [Schema.from_dict(s) for s in head["schemas"]]
+    schema = next(s for s in schemas if s.domain == head["domain"])
+    if model is None:
+        if head["network"] is None:
+            raise GraceError(
+                f"{where} was saved for a wrapped module; load it with model=grace.wrap(module, classes=...)"
+            )
+        model = _network(where, head)
+    elif list(model.classes) != head["classes"]:
+        raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {where}: {head['classes']!r}")
+    arrays = load_arrays(where / ARRAYS)
+    explainer = Explainer(model, schema=schema, domain=schema.domain)
+    explainer.settings = settings_of(Settings(), head["settings"])
+    explainer.schemas = {s.domain: s for s in schemas}
+    explainer.su = arrays.get("su")
+    explainer.background_rows = arrays.get("background")
+    return explainer
+
+
+def _head(where: Path) -> dict[str, Any]:
+    if not (where / HEAD).is_file():
+        raise GraceError(f"{where} is not a saved explainer: it has no {HEAD}")
+    try:
+        head: dict[str, Any] = json.loads((where / HEAD).read_text(encoding="utf-8"))
+    except ValueError as reason:
+        raise GraceError(f"{where / HEAD} cannot be read: {reason}") from reason
+    if head.get("format") != FORMAT:
+        raise GraceError(f"{where} has format {head.get('format')!r}; this version reads format {FORMAT}")
+    return head
+
+
+def _network(where: Path, head: dict[str, Any]) -> TorchModel:
+    schema = Schema.from_dict(head["model_schema"])
+    network = Network(schema, head["network"]["hidden"], len(head["classes"]))
+    try:
+        network.load_state_dict(load_file(where / WEIGHTS))
+    except (RuntimeError, OSError, SafetensorError) as reason:
+        raise GraceError(f"{where / WEIGHTS} does not fit {HEAD}: {str(reason).splitlines()[0]}") from reason
+    module = network.double().eval().requires_grad_(False)
+    return TorchModel(module, tuple(head["classes"]), outputs="logits", schema=schema)
