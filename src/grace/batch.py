@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from grace.explanation import Change, Explanation
-from grace.features import Bools, Categorical, Feature, Floats, Numeric, Value
+from grace.features import Bools, Categorical, Feature, Floats, Numeric, Value, plain
 from grace.metrics import Metrics, measure
 from grace.models.base import softmax
 from grace.schema import Schema
@@ -57,6 +57,7 @@ class Explanations:
         self.index = index
         self.settings = settings
         self._explainer = explainer
+        self._words = replace(schema, features=())
         self._classes = np.array(explainer.model.classes, dtype=object)
 
     @property
@@ -110,7 +111,7 @@ class Explanations:
             distance=float(a.distance[i]),
             notes=tuple(self._notes(i)),
             settings=self.settings,
-            words=self.schema,
+            words=self._words,
         )
 
     def _reason(self, i: int) -> str:
@@ -133,7 +134,7 @@ class Explanations:
                     yield f"{feature.name} is {number(decimal(row[j]))}, not a whole number"
                 else:
                     ends = f"{number(decimal(low[j]))} to {number(decimal(high[j]))}"
-                    yield f"{feature.name} is {number(decimal(row[j]))}, outside its usual range {ends}"
+                    yield f"{feature.name} is {number(decimal(row[j]))}, outside the allowed range {ends}"
 
     def to_frame(self) -> pd.DataFrame:
         """One line per row: classes, success, number of changes, the predicate, distance and sentence."""
@@ -155,8 +156,12 @@ class Explanations:
         ]
         return pd.DataFrame(lines, index=self.index)
 
+    def to_dicts(self) -> Iterator[dict[str, Any]]:
+        """Each explanation as a dict, with the label of its row as "index"."""
+        return ({"index": plain(self.index[i]), **e.to_dict()} for i, e in enumerate(self))
+
     def to_json(self) -> str:
-        return json.dumps([e.to_dict() for e in self], ensure_ascii=False, indent=1)
+        return json.dumps(list(self.to_dicts()), ensure_ascii=False, indent=1)
 
     def metrics(self, *, raw: bool = False) -> Metrics:
         """The paper's measures; `raw` adds the readings that need SU on raw values."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from grace import __version__
 from grace.errors import GraceError
@@ -70,7 +72,7 @@ def demo(out: str, method: str, as_json: bool) -> None:
     table = datasets.load("cancer95")
     patient = datasets.is_case_study(table.frame)
     parts = datasets.split(table.frame[~patient], table.target, seed=0)
-    with _training_bar(console, "Training the paper's network on cancer95") as progress:
+    with _training_bar(console, "Training on cancer95") as progress:
         model = training.fit(
             parts.train,
             schema=table.declared,
@@ -82,15 +84,15 @@ def demo(out: str, method: str, as_json: bool) -> None:
     accuracy = float((model.predict(test) == parts.test[table.target]).mean())
     explainer = Explainer(model, parts.train, method=method)
     e = explainer.explain(table.frame[patient])[0]
-    _write_text(Path(out), e.to_html())
     if as_json:
         click.echo(e.to_json())
         return
+    _write_text(Path(out), e.to_html())
     console.print(f"It classifies {accuracy:.1%} of {len(test)} unseen patients correctly.\n")
     console.print("The patient of the paper's case study, whom the network has not seen either, is")
     console.print(f"[bold]{e.original_class}[/] with probability {e.probability(e.original_class):.0%}. Why?\n")
     _show(console, e)
-    console.print(f"\nThe same as a page to look at: {out}")
+    click.echo(f"\nThe same as a page to look at: {out}")
 
 
 @main.command()
@@ -115,13 +117,33 @@ def datasets(as_json: bool) -> None:
         return
     table = Table(box=None, header_style="bold")
     for head, side in (("name", "left"), ("rows", "right"), ("features", "right"), ("categorical", "right")):
-        table.add_column(head, justify=side)  # type: ignore[arg-type]
-    table.add_column("a row is")
-    table.add_column("classes", overflow="ellipsis", no_wrap=True)
+        table.add_column(head, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("a row is", no_wrap=True)
+    table.add_column("classes")
     for entry in lines:
         numbers = [str(entry[k]) for k in ("name", "rows", "features", "categorical", "row")]
         table.add_row(*numbers, ", ".join(map(str, entry["classes"])))  # type: ignore[call-overload]
     Console().print(table)
+
+
+@main.command()
+@click.argument("data", type=click.Path(exists=True, dir_okay=False))
+@click.option("--target", required=True, help="The column to predict.")
+@click.option("-o", "--out", required=True, help="JSON file to write.", type=click.Path())
+def schema(data: str, target: str, out: str) -> None:
+    """Write what GRACE infers about a table, to edit: ranges, whole numbers, categories, words and units.
+
+    \b
+    Example:
+      grace schema loans.csv --target risk -o loans.json
+      grace train loans.csv --target risk -o model/ --schema loans.json
+    """
+    from grace.schema import Schema
+
+    _write_text(Path(out), Schema.infer(_read(data), target).to_json() + "\n")
+    click.echo(
+        f"Written to {out}: edit it, then grace train {shlex.quote(data)} --schema {shlex.quote(out)} ...", err=True
+    )
 
 
 @main.command()
@@ -135,7 +157,9 @@ def datasets(as_json: bool) -> None:
     "--domain", default="central", show_default=True, help="Ranges: central (1-99 %), minmax, or a share such as 0.9."
 )
 @click.option("--hidden", default="64,32", show_default=True, help="Sizes of the hidden layers.")
-@click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides the split and the first weights."
+)
 def train(data: str, target: str, out: str, schema: str | None, domain: str, hidden: str, seed: int) -> None:
     """Train a network on a CSV or Parquet table, and save it with all that explaining needs.
 
@@ -150,20 +174,30 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
     from grace import training
     from grace.datasets import split
     from grace.explainer import Explainer
+    from grace.features import tail_of
     from grace.schema import Schema
+    from grace.store import check_place
 
     console = Console(stderr=True)
+    tail_of(_domain(domain))
+    check_place(out)
     frame = _read(data)
     training.check_target(frame, target)
-    declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
+    try:
+        declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
+    except (GraceError, UnicodeDecodeError) as error:
+        raise GraceError(f"{schema}: {error}") from error
     try:
         sizes = tuple(int(h) for h in hidden.split(",") if h.strip())
+        if min(sizes, default=1) < 1:
+            raise ValueError
     except ValueError:
         raise click.BadParameter(f"--hidden {hidden!r}: give whole numbers, as in 64,32") from None
     try:
         parts = split(frame, target, seed)
     except ValueError as error:
         raise GraceError(f"{data} cannot be split into training and test rows: {error}") from error
+    declared = training.with_categories(declared, frame, parts.train, target)
     with _training_bar(console, f"Training on {len(parts.train)} rows") as progress:
         model = training.fit(
             parts.train,
@@ -177,8 +211,9 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
     test = model.impute(parts.test)
     accuracy = float((model.predict(test) == parts.test[target]).mean())
     Explainer(model, parts.train, domain=_domain(domain)).save(out)
-    console.print(f"{accuracy:.1%} of {len(test)} held-out rows classified correctly. Saved to {out}.")
-    console.print(f"Now: grace explain {out} {data} --row 0")
+    click.echo(f"{accuracy:.1%} of {len(test)} held-out rows classified correctly. Saved to {out}.", err=True)
+    impute = " --impute" if frame.isna().any().any() else ""
+    click.echo(f"Now: grace explain {shlex.quote(out)} {shlex.quote(data)} --row 0{impute}", err=True)
 
 
 @main.command()
@@ -187,7 +222,11 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
 @click.option("--row", type=int, help="Explain only this row (0 is the first).")
 @click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl instead of the screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one explanation after another in a list.")
-@click.option("--method", type=click.Choice(METHODS), help="How to look for the answer.")
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    help="gradient and local: the paper's; nearest: a real row; deepfool: no limits.",
+)
 @click.option("--max-features", type=int, help="Change at most this many features.")
 @click.option("--gamma", type=float, help="Most redundancy (SU) between two changed features, 0 to 1.")
 @click.option("--against", help="The class to contrast with.")
@@ -215,7 +254,7 @@ def explain(
     from grace.store import load
 
     if out is not None and Path(out).suffix not in FORMATS:
-        raise click.BadParameter(f"--out {out}: the name must end in {', '.join(FORMATS)}")
+        raise click.BadParameter(f"--out {out}: the name must end in .csv, .parquet or .jsonl")
     explainer = load(model)
     frame = _read(rows)
     if row is not None:
@@ -257,7 +296,7 @@ def _show(console: Console, e: Explanation) -> None:
         table.add_column("would be", justify="right")
         for change in e.changes:
             old, new = text.value(change.feature, change.old), text.value(change.feature, change.new)
-            table.add_row(text.phrase(change.feature), old, f"[bold]{new}[/]")
+            table.add_row(Text(text.phrase(change.feature)), Text(old), Text(new, style="bold"))
         console.print(table)
         console.print()
     console.print(e.text(), highlight=False, markup=False, soft_wrap=True)
@@ -267,12 +306,12 @@ def _show(console: Console, e: Explanation) -> None:
 
 @contextmanager
 def _training_bar(console: Console, title: str) -> Iterator[Any]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[loss]}"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(20), TextColumn("{task.fields[loss]}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=None, loss="")
 
         def progress(epoch: int, most: int, loss: float) -> None:
-            bar.update(task, total=most, completed=epoch, loss=f"epoch {epoch}, validation loss {loss:.4f}")
+            bar.update(task, total=most, completed=epoch, loss=f"loss {loss:.4f}")
 
         yield progress
         bar.update(task, total=1, completed=1)
@@ -289,7 +328,7 @@ def _read(path: str) -> pd.DataFrame:
 
 def _write_batch(batch: Explanations, path: Path) -> None:
     if path.suffix == ".jsonl":
-        _write_text(path, "".join(json.dumps(e.to_dict(), ensure_ascii=False) + "\n" for e in batch))
+        _write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts()))
         return
     fresh = path.with_name(f".{path.name}.part")
     try:
@@ -300,7 +339,7 @@ def _write_batch(batch: Explanations, path: Path) -> None:
             frame.to_parquet(fresh)
         fresh.replace(path)
     except (OSError, ImportError) as error:
-        raise GraceError(f"{path} cannot be written: {error}") from error
+        raise GraceError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
     finally:
         fresh.unlink(missing_ok=True)
 
@@ -311,7 +350,7 @@ def _write_text(path: Path, content: str) -> None:
         fresh.write_text(content, encoding="utf-8")
         fresh.replace(path)
     except OSError as error:
-        raise GraceError(f"{path} cannot be written: {error}") from error
+        raise GraceError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _domain(said: str) -> str | float:

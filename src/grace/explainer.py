@@ -13,7 +13,8 @@ from torch import Tensor
 
 from grace.batch import Answers, Explanations
 from grace.errors import GraceError
-from grace.features import Domain, Floats, Value, tail_of
+from grace.features import Domain, Floats, Value, plain, tail_of
+from grace.frames import as_frame, some
 from grace.goal import Against, Flip, Goal
 from grace.information import discretise, raw_symbols, su_matrix
 from grace.methods import METHODS
@@ -48,9 +49,12 @@ class Settings:
             raise GraceError(f"method={self.method!r} is unknown; use one of {', '.join(METHODS)}")
         for name in ("max_features", "steps", "neighbours"):
             number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+            number = plain(number)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise GraceError(f"{name}={number!r}: it must be a whole number of at least 1")
-        if not isinstance(self.gamma, int | float) or not 0 <= self.gamma <= 1:
+            object.__setattr__(self, name, number)
+        object.__setattr__(self, "gamma", plain(self.gamma))
+        if isinstance(self.gamma, bool) or not isinstance(self.gamma, int | float) or not 0 <= self.gamma <= 1:
             raise GraceError(f"gamma={self.gamma!r}: it must lie between 0 and 1")
         if self.local_model not in LOCAL_MODELS:
             raise GraceError(f"local_model={self.local_model!r} is unknown; use one of {', '.join(LOCAL_MODELS)}")
@@ -80,23 +84,29 @@ class Explainer:
     ) -> None:
         if not isinstance(model, Model):
             raise GraceError(f"model is {type(model).__name__}; wrap a torch module with grace.wrap first")
-        self.model = model if device is None else model.on(torch.device(device))
+        self.model = model if device is None else model.on(_device(device))
         self.settings = settings_of(Settings(), settings)
-        like = schema or model.schema
+        like = model.schema if schema is None else schema
         self.su: Floats | None = None
         self.background_rows: Floats | None = None
+        self._train: pd.DataFrame | None = None
         if train is None:
-            if like is None or any(getattr(f, "observed", True) is None for f in like.features):
+            if like is None:
                 raise GraceError("give train= (a DataFrame), or a complete schema=")
+            for feature in like.features:
+                if not feature.complete:
+                    raise GraceError(f"feature {feature.name!r} of the schema has no range or categories; give train=")
             if domain is not None and domain != like.domain:
                 raise GraceError(f"domain={domain!r} needs train=; the schema was made for {like.domain!r}")
             self.schemas = {like.domain: like}
             self.schema = like
-            self.model.bind(like, self._tensor(like.project(np.zeros((1, len(like))))))
+            self.model.bind(like, self._tensor(_anywhere(like, seed)))
         else:
-            chosen = domain or (like.domain if like else "central")
+            train = as_frame(train)
+            chosen = domain if domain is not None else "central" if like is None else like.domain
             ranges = {d: Schema.infer(train, target, domain=d, like=like) for d in ("central", "minmax", chosen)}
             self.schemas, self.schema = dict(ranges), ranges[chosen]
+            self._train = train
             self._learn(train, seed)
         self._spaces: dict[Domain, Space] = {}
         self._backgrounds: dict[Domain, Background] = {}
@@ -135,6 +145,7 @@ class Explainer:
         hold for this call only.
         """
         chosen = settings_of(self.settings, settings)
+        self.model.refresh()
         schema = self.schema_for(self.schema.domain if domain is None else domain)
         encoded = schema.encode(rows)
         goals = None if against is None else self._wanted(against, len(encoded))
@@ -143,7 +154,7 @@ class Explainer:
         for start in range(0, len(encoded), step):
             here = slice(start, start + step)
             parts.append(self._answer(encoded[here], None if goals is None else goals[here], schema, chosen))
-        index = rows.index if isinstance(rows, pd.DataFrame) else pd.RangeIndex(len(encoded))
+        index = as_frame(rows).index
         return Explanations(self, Answers.join(parts), schema, index, {**asdict(chosen), "domain": schema.domain})
 
     def _answer(self, encoded: Floats, wanted: Tensor | None, schema: Schema, settings: Settings) -> Answers:
@@ -218,10 +229,8 @@ class Explainer:
         tail_of(domain)
         if domain not in self.schemas:
             if self.background_rows is None:
-                raise GraceError(
-                    f"domain={domain!r} needs training rows; this explainer has {', '.join(map(repr, self.schemas))}"
-                )
-            frame = self.schema.decode(self.background_rows)
+                raise GraceError(f"domain={domain!r} needs training rows; this explainer has {some(self.schemas)}")
+            frame = self.schema.decode(self.background_rows) if self._train is None else self._train
             self.schemas[domain] = Schema.infer(frame, domain=domain, like=self.schema)
         return self.schemas[domain]
 
@@ -256,7 +265,7 @@ class Explainer:
         return conflict.fill_diagonal_(False)
 
     def _wanted(self, against: Value | Sequence[Value], n: int) -> Tensor:
-        many = [against] * n if isinstance(against, str) or not isinstance(against, Sequence) else list(against)
+        many = list(against) if pd.api.types.is_list_like(against) else [against] * n  # type: ignore[arg-type]
         if len(many) != n:
             raise GraceError(f"against has {len(many)} classes for {n} rows; give one, or one per row")
         return torch.as_tensor(class_codes(many, self.model.classes, "against"), device=self.model.device)
@@ -279,6 +288,23 @@ class Explainer:
             f"<Explainer: {len(self.schema)} features, {len(self.model.classes)} classes, method={s.method!r}, "
             f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}>"
         )
+
+
+def _anywhere(schema: Schema, seed: int) -> Floats:
+    """Sample rows from the whole domain, to try a model on when there are no training rows."""
+    low, high = schema.bounds()
+    low, high = np.clip(low, -1e6, 1e6), np.clip(high, -1e6, 1e6)
+    rows = low + np.random.default_rng(seed).random((SAMPLE, len(schema))) * (high - low)
+    return np.asarray(schema.project(rows))
+
+
+def _device(said: str | torch.device) -> torch.device:
+    try:
+        device = torch.device(said)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as reason:
+        raise GraceError(f"device={str(said)!r} cannot be used here: {str(reason).splitlines()[0]}") from reason
+    return device
 
 
 def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -132,13 +132,13 @@ class Explanation:
             "notes": list(self.notes),
             "row": dict(self.row),
             "settings": dict(self.settings),
-            "words": replace(self.words, features=()).to_dict(),
+            "words": self.words.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
         """The explanation that `to_dict` wrote."""
-        derived = {"text", "predicate", "influence"}
+        derived = {"index", "text", "predicate", "influence"}
         parts = {k: v for k, v in data.items() if k not in derived}
         parts["changes"] = tuple(Change.from_dict(c) for c in data["changes"])
         parts["words"] = Schema.from_dict(data["words"])

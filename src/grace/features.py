@@ -42,6 +42,13 @@ class Numeric:
     less: str = "lower"
 
     def __post_init__(self) -> None:
+        for part in ("low", "high", "spread", "typical", "decimals", "integer"):
+            object.__setattr__(self, part, plain(getattr(self, part)))
+        if self.observed is not None:
+            object.__setattr__(self, "observed", (float(self.observed[0]), float(self.observed[1])))
+        for part in ("low", "high"):
+            if getattr(self, part) is not None and np.isnan(getattr(self, part)):
+                raise GraceError(f"feature {self.name!r}: {part}=nan is not a bound; leave it out or give a number")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise GraceError(f"feature {self.name!r}: low={self.low} lies above high={self.high}")
         if self.spread is not None and not self.spread > 0:
@@ -65,6 +72,11 @@ class Numeric:
                 )
             lo, hi = float(whole_lo), float(whole_hi)
         return lo, hi
+
+    @property
+    def complete(self) -> bool:
+        """Whether a range is known."""
+        return self.observed is not None or (self.low is not None and self.high is not None)
 
     @property
     def digits(self) -> int:
@@ -105,6 +117,8 @@ class Categorical:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for part in ("categories", "never"):
+            object.__setattr__(self, part, tuple(plain(c) for c in getattr(self, part)))
         if len(set(self.categories)) != len(self.categories):
             raise GraceError(f"feature {self.name!r}: a category is listed twice")
         for value in self.never:
@@ -112,6 +126,11 @@ class Categorical:
                 raise GraceError(f"feature {self.name!r}: never={value!r} is not one of its categories")
         if self.categories and not self.open:
             raise GraceError(f"feature {self.name!r}: `never` leaves no category to choose")
+
+    @property
+    def complete(self) -> bool:
+        """Whether the categories are known."""
+        return bool(self.categories)
 
     @property
     def open(self) -> tuple[Value, ...]:
@@ -129,18 +148,18 @@ class Categorical:
             present = values.dropna()
             if isinstance(present.dtype, pd.CategoricalDtype):
                 found = set(present)
-                categories = tuple(_plain(c) for c in present.cat.categories if c in found)
+                categories = tuple(plain(c) for c in present.cat.categories if c in found)
             else:
-                categories = tuple(sorted({_plain(v) for v in present.unique()}, key=lambda v: (str(type(v)), v)))
+                categories = tuple(sorted({plain(v) for v in present.unique()}, key=lambda v: (str(type(v)), v)))
             if len(categories) > MANY_CATEGORIES:
                 raise GraceError(
-                    f"column {self.name!r} holds text with {len(categories)} different values; "
+                    f"column {self.name!r} has {len(categories)} different values, too many for categories; "
                     "turn it into a number or a few categories, or drop it"
                 )
         typical = self.typical
         if typical is None:
             counts = values.value_counts()
-            typical = _plain(counts.index[0]) if len(counts) else categories[0]
+            typical = plain(counts.index[0]) if len(counts) else categories[0]
         return replace(self, categories=categories, typical=typical)
 
 
@@ -154,7 +173,7 @@ def tail_of(domain: Domain) -> float:
         return 0.01
     if domain == "minmax":
         return 0.0
-    if not isinstance(domain, str) and 0 < domain <= 1:
+    if isinstance(domain, int | float) and not isinstance(domain, bool) and 0 < domain <= 1:
         return (1 - float(domain)) / 2
     raise GraceError(f"domain={domain!r} is unknown: use 'central' (the middle 98 %), 'minmax' or a share such as 0.9")
 
@@ -169,13 +188,15 @@ def feature_to_dict(feature: Feature) -> dict[str, Any]:
 def feature_from_dict(data: Mapping[str, Any]) -> Feature:
     """The feature that `feature_to_dict` wrote."""
     kinds: dict[str, type[Feature]] = {"numeric": Numeric, "categorical": Categorical}
-    parts = dict(data)
+    parts = dict(data) if isinstance(data, Mapping) else {}
     kind = parts.pop("kind", None)
     if kind not in kinds:
         raise GraceError(f"a feature's kind is {kind!r}; it must be 'numeric' or 'categorical'")
     for key in ("observed", "categories", "never"):
         if isinstance(parts.get(key), list):
             parts[key] = tuple(parts[key])
+    if "name" not in parts:
+        raise GraceError("a feature has no name")
     return kinds[kind](**known_parts(kinds[kind], parts, f"feature {parts.get('name')!r}"))
 
 
@@ -187,10 +208,10 @@ def known_parts(cls: type, parts: dict[str, Any], what: str) -> dict[str, Any]:
     return parts
 
 
-def _plain(value: Any) -> Value:
-    """A category as a Python scalar, so that it survives JSON."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    return plain if isinstance(plain, str | int | float | bool) else str(plain)
+def plain(value: Any) -> Any:
+    """A value as a Python scalar, so that it survives JSON; what is none becomes text."""
+    scalar = value.item() if isinstance(value, np.generic) else value
+    return scalar if scalar is None or isinstance(scalar, str | int | float | bool) else str(scalar)
 
 
 def _central(values: Floats, tail: float) -> tuple[float, float]:

@@ -9,50 +9,63 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.features import Categorical, Floats
+from grace.features import Categorical, Floats, plain
 
 
 def as_frame(rows: Any) -> pd.DataFrame:
+    """A DataFrame with text as column names, from any of the forms in which rows may come."""
     if isinstance(rows, pd.DataFrame):
-        return rows
-    if isinstance(rows, pd.Series):
-        return rows.to_frame().T
-    if isinstance(rows, Mapping):
-        return pd.DataFrame([rows])
-    if isinstance(rows, Sequence) and rows and all(isinstance(r, Mapping) for r in rows):
-        return pd.DataFrame(list(rows))
-    if isinstance(rows, Sequence) and not isinstance(rows, str) and not rows:
-        raise GraceError("there are no rows: the list is empty")
-    raise GraceError(f"rows must be a DataFrame, Series, dict or list of dicts, not {type(rows).__name__}")
+        frame = rows
+    elif isinstance(rows, pd.Series):
+        frame = rows.to_frame().T
+    elif isinstance(rows, Mapping):
+        frame = pd.DataFrame([rows])
+    elif isinstance(rows, Sequence) and not isinstance(rows, str) and all(isinstance(r, Mapping) for r in rows):
+        if not rows:
+            raise GraceError("there are no rows: the list is empty")
+        frame = pd.DataFrame(list(rows))
+    else:
+        raise GraceError(f"rows must be a DataFrame, Series, dict or list of dicts, not {type(rows).__name__}")
+    if not all(isinstance(c, str) for c in frame.columns):
+        frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
+    return frame
 
 
 def numbers(column: pd.Series[Any]) -> Floats:
+    """A numeric column as float64, NaN where it is missing."""
     try:
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
-        values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        coerced = pd.to_numeric(column.astype(object), errors="coerce")
+        values = coerced.to_numpy(dtype=np.float64, na_value=np.nan)
         for i in np.flatnonzero(np.isnan(values) & column.notna().to_numpy()).tolist():
             raise GraceError(
-                f"column {column.name!r}, row {column.index[i]!r}: {column.iloc[i]!r} is not a number; "
+                f"column {column.name!r}, row {said(column.index[i])}: {said(column.iloc[i])} is not a number; "
                 "correct the cell, or declare the column Categorical in the schema"
             ) from None
     if np.isinf(values).any():
         i = int(np.isinf(values).argmax())
-        raise GraceError(f"column {column.name!r}, row {column.index[i]!r}: the value is infinite; correct the cell")
+        row = said(column.index[i])
+        raise GraceError(f"column {column.name!r}, row {row}: the value is infinite; correct the cell")
     return values
 
 
 def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
-    cells = column.astype(object)
-    codes = pd.Index(feature.categories, dtype=object).get_indexer(pd.Index(cells)).astype(np.float64)
-    unknown = (codes < 0) & column.notna().to_numpy()
-    if unknown.any():
-        i = int(unknown.argmax())
+    """A categorical column as positions among the feature's categories, NaN where it is missing."""
+    known = {category: float(i) for i, category in enumerate(feature.categories)}
+    try:
+        found = {value: known.get(plain(value), -1.0) for value in column.dropna().unique()}
+        codes = column.astype(object).map(found).to_numpy(dtype=np.float64, na_value=np.nan)
+    except TypeError:
         raise GraceError(
-            f"column {feature.name!r}, row {column.index[i]!r}: unknown category {column.iloc[i]!r}; "
+            f"column {feature.name!r} holds a list or the like; a category must be a plain value"
+        ) from None
+    if (codes < 0).any():
+        i = int((codes < 0).argmax())
+        raise GraceError(
+            f"column {feature.name!r}, row {said(column.index[i])}: unknown category {said(column.iloc[i])}; "
             f"known are {some(feature.categories)}"
         )
-    codes[codes < 0] = np.nan
     return codes
 
 
@@ -64,6 +77,12 @@ def no_duplicates(names: Iterable[Any], what: str) -> None:
         seen.add(name)
 
 
+def said(value: Any) -> str:
+    """A label or cell as a person wrote it: 3, not np.int64(3)."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
 def some(names: Iterable[Any], most: int = 8) -> str:
-    shown = [repr(n) for n in names]
+    """The first few of many names."""
+    shown = [said(n) for n in names]
     return ", ".join(shown[:most]) + (f", ... ({len(shown)} in all)" if len(shown) > most else "")

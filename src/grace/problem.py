@@ -63,10 +63,10 @@ class Problem:
         """Whether candidates reach the goal."""
         return self.margin(rows) >= self.model.tolerance
 
-    def known_rows(self) -> Background:
+    def known_rows(self, method: str) -> Background:
         """The background, or an error that says which method needs it."""
         if self.background is None:
-            raise GraceError("this method needs training rows; give train= to Explainer, or save with background rows")
+            raise GraceError(f"{method} needs training rows; give train= to Explainer, or save with background rows")
         return self.background
 
 

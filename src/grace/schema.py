@@ -29,7 +29,9 @@ from grace.features import (
     known_parts,
     tail_of,
 )
-from grace.frames import as_frame, codes_of, no_duplicates, numbers, some
+from grace.frames import as_frame, codes_of, no_duplicates, numbers, said, some
+
+MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +63,13 @@ class Schema:
     ) -> Schema:
         """dom(X) from data. What `like` declares (types, ranges, words, categories) wins."""
         frame = as_frame(frame)
+        if len(frame) == 0:
+            raise GraceError("there are no rows: the table is empty")
         no_duplicates(list(frame.columns), "column")
-        base = like or cls(features=(), target=target)
-        target = base.target if target is None else target
-        if target is not None and target not in frame.columns and like is None:
+        base = cls(features=(), target=target) if like is None else like
+        if target is not None and target not in frame.columns:
             raise GraceError(f"target column {target!r} is not in the data; columns: {some(frame.columns)}")
+        target = base.target if target is None else target
         domain = base.domain if domain is None else domain
         known = {f.name: f for f in base.features}
         names = [f.name for f in base.features] or [c for c in frame.columns if c != target]
@@ -78,6 +82,8 @@ class Schema:
             features.append(_observe(frame[name], known.get(name), domain))
         classes = base.classes
         if not classes and target is not None and target in frame.columns:
+            if not frame[target].notna().any():
+                raise GraceError(f"target column {target!r} has no values: every label is missing")
             classes = Categorical(name=target).observe(frame[target]).categories
         return replace(base, features=tuple(features), target=target, classes=classes, domain=domain)
 
@@ -135,8 +141,8 @@ class Schema:
             if not missing and np.isnan(out[:, j]).any():
                 i = int(np.isnan(out[:, j]).argmax())
                 raise GraceError(
-                    f"column {feature.name!r}, row {frame.index[i]!r}: the cell is missing; "
-                    "fill it in, or call model.impute(rows) first"
+                    f"column {feature.name!r}, row {said(frame.index[i])}: the cell is missing; "
+                    "fill it in, or impute it as in training: model.impute(rows), on the command line --impute"
                 )
         return out
 
@@ -146,7 +152,7 @@ class Schema:
         for j, feature in enumerate(self.features):
             values = rows[:, j]
             if isinstance(feature, Numeric):
-                whole = feature.integer and bool(np.all(values == np.round(values)))
+                whole = feature.integer and bool(np.all((values == np.round(values)) & (np.abs(values) <= MOST_EXACT)))
                 columns[feature.name] = values.astype(np.int64) if whole else values.copy()
             else:
                 known = np.isfinite(values)
@@ -205,6 +211,8 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        if not isinstance(data, Mapping) or not isinstance(data.get("features"), list | tuple):
+            raise GraceError('a schema must be a JSON object with a list "features"')
         parts = dict(data)
         parts["features"] = tuple(feature_from_dict(f) for f in data["features"])
         parts["classes"] = tuple(data.get("classes", ()))
@@ -215,12 +223,19 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        return cls.from_dict(json.loads(text))
+        try:
+            data = json.loads(text)
+        except ValueError as reason:
+            raise GraceError(f"the schema is not JSON: {reason}") from reason
+        return cls.from_dict(data)
 
 
 def _observe(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
     name = str(column.name)
+    if pd.api.types.is_datetime64_any_dtype(column):
+        raise GraceError(f"column {name!r} holds dates; turn them into numbers first, such as days since a fixed day")
     if feature is None:
+        column = column.infer_objects()
         numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
         feature = Numeric(name=name) if numeric else Categorical(name=name)
     if isinstance(feature, Categorical):

@@ -36,23 +36,50 @@ HEAD, WEIGHTS, ARRAYS = "grace.json", "weights.safetensors", "training.safetenso
 def save(explainer: Explainer, directory: str | Path, *, background: bool = True) -> None:
     """Write an explainer whole or not at all. A wrapped module is not written: it has to be given to
     `load` again."""
-    target = Path(directory)
-    if target.exists() and not (target.is_dir() and ((target / HEAD).exists() or not any(target.iterdir()))):
-        raise GraceError(f"{target} exists and is not a saved explainer; choose another directory")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    target = check_place(directory)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as reason:
+        raise GraceError(f"{directory} cannot be written: {reason.strerror}") from reason
+    fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=target))
+    backup = fresh / "old"
+    backup.mkdir()
+    kept = []
+    created = not (target / HEAD).exists()
     try:
         _write(explainer, fresh, background)
-        fresh.chmod(0o755)
-        if target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
-            target.rename(old / "it")
-            fresh.rename(target)
-            shutil.rmtree(old)
-        else:
-            fresh.rename(target)
+        mode = (fresh / HEAD).stat().st_mode
+        try:
+            for name in (HEAD, WEIGHTS, ARRAYS):
+                if (target / name).exists():
+                    (target / name).rename(backup / name)
+                    kept.append(name)
+            for name in (WEIGHTS, ARRAYS, HEAD):
+                if (fresh / name).exists():
+                    (fresh / name).chmod(mode)
+                    (fresh / name).rename(target / name)
+        except BaseException:
+            for name in kept:
+                (backup / name).replace(target / name)
+            raise
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+        if created and not any(target.iterdir()):
+            target.rmdir()
+
+
+def check_place(directory: str | Path) -> Path:
+    target = Path(directory)
+    try:
+        occupied = target.exists() and not (target.is_dir() and ((target / HEAD).exists() or not any(target.iterdir())))
+    except OSError as reason:
+        raise GraceError(f"{target} cannot be written: {reason.strerror}") from reason
+    if occupied:
+        raise GraceError(f"{target} exists and is not a saved explainer; choose another directory")
+    above = next(p for p in (target, *target.absolute().parents) if p.exists())
+    if not above.is_dir():
+        raise GraceError(f"{target} cannot be written: {above} is not a directory")
+    return target
 
 
 def _write(explainer: Explainer, directory: Path, background: bool) -> None:
@@ -79,10 +106,17 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
 
 def load(directory: str | Path, model: Model | None = None) -> Explainer:
     """Read an explainer back. Pass `model` if it was made for a wrapped module."""
-    from grace.explainer import Explainer, Settings, settings_of
 
     where = Path(directory)
-    head = _head(where)
+    try:
+        return _load(where, _head(where), model)
+    except (KeyError, TypeError, AttributeError, StopIteration) as reason:
+        raise GraceError(f"{where / HEAD} is damaged: {type(reason).__name__} {reason}") from reason
+
+
+def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
+    from grace.explainer import Explainer, Settings, settings_of
+
     schemas = [Schema.from_dict(s) for s in head["schemas"]]
     schema = next(s for s in schemas if s.domain == head["domain"])
     if model is None:
@@ -93,7 +127,10 @@ def load(directory: str | Path, model: Model | None = None) -> Explainer:
         model = _network(where, head)
     elif list(model.classes) != head["classes"]:
         raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {where}: {head['classes']!r}")
-    arrays = load_arrays(where / ARRAYS)
+    try:
+        arrays = load_arrays(where / ARRAYS)
+    except (OSError, SafetensorError) as reason:
+        raise GraceError(f"{where / ARRAYS} cannot be read: {reason}") from reason
     explainer = Explainer(model, schema=schema, domain=schema.domain)
     explainer.settings = settings_of(Settings(), head["settings"])
     explainer.schemas = {s.domain: s for s in schemas}
@@ -109,6 +146,8 @@ def _head(where: Path) -> dict[str, Any]:
         head: dict[str, Any] = json.loads((where / HEAD).read_text(encoding="utf-8"))
     except ValueError as reason:
         raise GraceError(f"{where / HEAD} cannot be read: {reason}") from reason
+    if not isinstance(head, dict):
+        raise GraceError(f"{where / HEAD} is damaged: not a JSON object")
     if head.get("format") != FORMAT:
         raise GraceError(f"{where} has format {head.get('format')!r}; this version reads format {FORMAT}")
     return head

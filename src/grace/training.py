@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from grace.datasets import Table
 from grace.errors import GraceError
-from grace.features import Categorical, Floats, Numeric
+from grace.features import Categorical, Feature, Floats, Numeric, plain
+from grace.frames import said, some
 from grace.models.base import MISSING, class_codes, fill_value
 from grace.models.network import Network
 from grace.models.torch import TorchModel
@@ -33,6 +34,15 @@ class Recipe:
     patience: int = 10
     batch_size: int = 512
     max_epochs: int = 500
+
+    def __post_init__(self) -> None:
+        for name in ("patience", "batch_size", "max_epochs"):
+            if getattr(self, name) < 1:
+                raise GraceError(f"{name}={getattr(self, name)!r}: it must be a whole number of at least 1")
+        if not self.learning_rate > 0:
+            raise GraceError(f"learning_rate={self.learning_rate!r}: it must be positive")
+        if any(size < 1 for size in self.hidden):
+            raise GraceError(f"hidden={self.hidden!r}: every layer needs at least one unit")
 
 
 RECIPES = {
@@ -70,15 +80,22 @@ def fit(
     if isinstance(data, Table):
         parts = data.split(seed)
         recipe = recipe or RECIPES.get(data.name, Recipe())
-        schema = schema or data.declared
+        schema = data.declared if schema is None else schema
         target = data.target
         train, held = parts.train, parts.validation if validation is None else validation
     else:
-        target = target or (schema.target if schema else None)
+        if target is None and schema is not None:
+            target = schema.target
         check_target(data, target)
         assert target is not None
         train, held = (data, validation) if validation is not None else _set_aside(data, target, seed)
+    for name in changes:
+        if name not in Recipe.__dataclass_fields__:
+            raise GraceError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
     recipe = replace(recipe or Recipe(), **changes)
+    if target not in held.columns:
+        raise GraceError(f"target column {target!r} is not in the validation data")
+    schema = with_categories(schema, pd.concat([train, held]), train, target)
     schema = _with_missing(Schema.infer(train, target, like=schema), train)
     x, y = _rows(train, schema, "training data")
     held_x, held_y = _rows(held, schema, "validation data")
@@ -102,6 +119,23 @@ def _train(
     """Adam on cross-entropy; stop when the validation loss has not improved for `patience` epochs and
     go back to the best weights."""
     x, y = train
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # batches are small: threads cost more than they bring, far more on a busy machine
+    try:
+        _epochs(network, x, y, held, recipe, generator, progress)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _epochs(
+    network: Network,
+    x: Tensor,
+    y: Tensor,
+    held: tuple[Tensor, Tensor],
+    recipe: Recipe,
+    generator: torch.Generator,
+    progress: Progress | None,
+) -> None:
     optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.999), eps=1e-8)
     best, best_state, waited = np.inf, _copy(network), 0
     for epoch in range(1, recipe.max_epochs + 1):
@@ -138,16 +172,17 @@ def check_target(frame: pd.DataFrame, target: str | None) -> None:
     if len(frame) == 0:
         raise GraceError("there are no rows to train on: the table is empty")
     if target not in frame.columns:
-        raise GraceError(f"target column {target!r} is not in the data; columns: {', '.join(map(repr, frame.columns))}")
+        raise GraceError(f"target column {target!r} is not in the data; columns: {some(frame.columns)}")
     counts = frame[target].value_counts()
+    counts = counts[counts > 0]
     if frame[target].isna().any():
         row = frame.index[int(frame[target].isna().to_numpy().argmax())]
-        raise GraceError(f"target column {target!r}, row {row!r}: the label is missing; drop the row or fill it in")
+        raise GraceError(f"target column {target!r}, row {said(row)}: the label is missing; drop the row or fill it in")
     if len(counts) < 2:
-        raise GraceError(f"target column {target!r} has only the class {counts.index[0]!r}; a contrast needs two")
+        raise GraceError(f"target column {target!r} has only the class {said(counts.index[0])}; a contrast needs two")
     if counts.iloc[-1] < 2:
         raise GraceError(
-            f"class {counts.index[-1]!r} in {target!r} has one row; training needs at least two of each class "
+            f"class {said(counts.index[-1])} in {target!r} has one row; training needs at least two of each class "
             "(if the column is a number, bin it first)"
         )
 
@@ -159,6 +194,22 @@ def _set_aside(frame: pd.DataFrame, target: str, seed: int) -> tuple[pd.DataFram
         raise GraceError(f"{len(frame)} rows are too few to train on {classes} classes; pass validation= and more rows")
     train, rest = train_test_split(frame, test_size=held, stratify=frame[target], random_state=seed)
     return train, rest
+
+
+def with_categories(like: Schema | None, frame: pd.DataFrame, train: pd.DataFrame, target: str) -> Schema:
+    """What is declared, with the categories of the whole frame; a change may choose only those that
+    occur in training."""
+    base = Schema(features=(), target=target) if like is None else like
+    declared = {f.name: f for f in base.features}
+    features: list[Feature] = []
+    for found in Schema.infer(frame, target, like=base).features:
+        feature = declared.get(found.name, type(found)(name=found.name))
+        if isinstance(found, Categorical) and isinstance(feature, Categorical) and not feature.categories:
+            seen = {plain(value) for value in train[found.name].dropna().unique()}
+            never = tuple(c for c in found.categories if c not in seen)
+            feature = replace(feature, categories=found.categories, never=never)
+        features.append(feature)
+    return replace(base, features=tuple(features))
 
 
 def _with_missing(schema: Schema, train: pd.DataFrame) -> Schema:

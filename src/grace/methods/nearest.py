@@ -11,7 +11,7 @@ from grace.ranking.neighbours import nearest_rows
 
 def nearest(problem: Problem) -> Tensor:
     """The nearest background row that reaches the goal; the original row where there is none."""
-    known = problem.known_rows()
+    known = problem.known_rows("the nearest method")
 
     def allowed(index: Tensor) -> Tensor:
         margins = problem.goal.select(index).margin(known.scores.expand(len(index), -1, -1))

@@ -15,8 +15,10 @@ from grace.ranking.local import rank_local
 
 OVERSHOOT = 0.02  # the share by which a step aims past the linearised boundary
 MARGIN = 1e-4  # and an absolute bit, for rows that sit on it
-PUSHES = 12  # how often the step of a row that did not move is doubled
-PATIENCE = 20  # steps without a better margin after which a row is given up
+POOR = 0.25  # a step that closes less than this share of what it aimed at is doubled
+PUSHES = 12  # how often in a row
+PATIENCE = 12  # steps after which a row is given up if none of them closed
+PROGRESS = 1e-3  # this share of the gap
 
 
 def gradient(problem: Problem) -> Tensor:
@@ -55,15 +57,15 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
     """Algorithm 2: step onto the linearised boundary to v on the features in S, project with P, repeat.
 
     Both classes are evaluated at the current point; the norm runs over S; a feature at its bound and
-    pushed outwards leaves the step. A row that the projection holds back has its step doubled until it
-    moves. Rows that are done, stuck or no longer improving drop out.
+    pushed outwards leaves the step. A row that the projection holds back (a whole number or category that
+    the step does not yet reach) has its step doubled. Rows that are done, stuck or idle drop out.
     """
     space, model = problem.space, problem.model
     current = problem.rows.clone()
     reached = torch.zeros(len(current), dtype=torch.bool, device=current.device)
     live = torch.arange(len(current), device=current.device)
     push = torch.ones(len(current), dtype=current.dtype, device=current.device)
-    best = torch.full_like(push, -torch.inf)
+    best, last, aim = torch.full_like(push, -torch.inf), torch.full_like(push, -torch.inf), torch.ones_like(push)
     idle = torch.zeros_like(live)
     moves = space.per_coordinate(subset)
     for _ in range(problem.steps + 1):
@@ -78,7 +80,11 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
         slope = outward_removed(problem, current[live], slopes[:, 0]) * moves[live]
         unit = slope * space.scale
         steep = unit.square().sum(dim=1)
-        better = margin > best[live] + 1e-9 * margin.abs()
+        closed = (margin - last[live]) / aim[live]
+        poor = (closed > -1e-6) & (closed < POOR)
+        push[live] = torch.where(poor, push[live] * 2, torch.where(closed < 0, 1.0, push[live]))
+        last[live] = margin
+        better = margin > best[live] + PROGRESS * margin.abs()
         best[live] = torch.where(better, margin, best[live])
         idle[live] = torch.where(better, 0, idle[live] + 1)
         go = ~hit & (steep > 0) & (idle[live] < PATIENCE) & (push[live] < 2.0**PUSHES)
@@ -91,9 +97,7 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
         landed = space.land(space.lift(current[live]) + stride)
         moved = space.per_feature(stride.abs()) > 0
         landed = torch.where(moved, landed, current[live])
-        held = (landed == current[live]).all(dim=1)
-        push[live] = torch.where(held, push[live] * 2, 1.0)
-        current[live] = landed
+        current[live], aim[live] = landed, need
     return current, reached
 
 

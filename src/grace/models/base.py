@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.features import Categorical, Floats, Numeric, Value
+from grace.features import Categorical, Floats, Numeric, Value, plain
+from grace.frames import said, some
 from grace.schema import Schema
 
 Margins = Callable[[Tensor], Tensor]
@@ -42,6 +43,10 @@ class Model(ABC):
     def vectors(self) -> Mapping[int, Tensor]:
         """The vectors learnt for the categories of each categorical feature, where there are any."""
         return {}
+
+    def refresh(self) -> None:
+        """Called before each batch of questions: whatever was kept of the model may have changed."""
+        return
 
     def bind(self, schema: Schema, rows: Tensor) -> None:
         """Called once with the schema and sample rows before the model is asked anything."""
@@ -81,6 +86,7 @@ class Model(ABC):
         return filled
 
     def _scores(self, frame: Any) -> Floats:
+        self.refresh()
         rows = torch.as_tensor(self._need_schema().encode(frame), device=self.device)
         return np.asarray(checked_scores(self, rows).cpu().numpy())
 
@@ -123,8 +129,11 @@ def class_codes(
     labels: Sequence[Any] | pd.Series[Any], classes: Sequence[Value], what: str
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Labels as positions in `classes`."""
-    codes = pd.Index(list(classes), dtype=object).get_indexer(pd.Index(list(labels), dtype=object))
-    if (codes < 0).any():
-        unknown = list(labels)[int((codes < 0).argmax())]
-        raise GraceError(f"{what}: unknown class {unknown!r}; the classes are {', '.join(map(repr, classes))}")
-    return codes.astype(np.int64)
+    known = {label: i for i, label in enumerate(classes)}
+    codes = np.empty(len(labels), dtype=np.int64)
+    for i, label in enumerate(labels):
+        scalar = plain(label)
+        if scalar not in known:
+            raise GraceError(f"{what}: unknown class {said(label)}; the classes are {some(classes, 20)}")
+        codes[i] = known[scalar]
+    return codes

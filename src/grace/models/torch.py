@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from grace.errors import GraceError
-from grace.features import Value
+from grace.features import Value, plain
 from grace.models.base import Margins, Model
 from grace.models.network import Network
 from grace.schema import Schema
@@ -24,6 +24,7 @@ TINY = 1e-300
 OUTPUTS = ("logits", "probabilities")
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}  # the margin in units of the module's own precision
 COARSE_TOLERANCE = 1e-2
+ENOUGH = 50  # rows after which a single output that stays within 0 and 1 is taken for a probability
 PERMUTED = 0.2  # how much better another label order must fit before it is suspected
 
 
@@ -44,7 +45,9 @@ class TorchModel(Model):
         schema: Schema | None = None,
     ) -> None:
         self.module = module
-        self.classes = tuple(classes)
+        if isinstance(classes, str) or not isinstance(classes, Iterable):
+            raise GraceError(f"classes={classes!r}: give a list with the name of each class")
+        self.classes = tuple(plain(c) for c in classes)
         self.schema = schema
         self.encode = encode
         self.outputs = outputs
@@ -54,21 +57,26 @@ class TorchModel(Model):
             raise GraceError(f"classes={list(classes)!r}: a class is listed twice")
         if outputs is not None and outputs not in OUTPUTS:
             raise GraceError(f"outputs={outputs!r} is unknown; use one of {', '.join(map(repr, OUTPUTS))}")
-        first = next((t for t in module.parameters() if t.is_floating_point()), None)
+        first = next((t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()), None)
         native = torch.float64 if first is None else first.dtype
         self.device = torch.device("cpu") if first is None else first.device
         self.tolerance = TOLERANCE.get(native, COARSE_TOLERANCE)
         self._native = native
         self._compute = torch.float64
-        self._cast: tuple[tuple[tuple[int, int], ...], dict[str, Tensor]] | None = None
+        self._seen = False
+        self._cast: dict[str, Tensor] | None = None
 
     # -- scores and slopes --------------------------------------------------------------------
 
     def scores(self, rows: Tensor) -> Tensor:
+        if not self._seen:
+            self._look(rows)
         with torch.no_grad(), self._reading():
             return self._as_scores(self._raw(rows, None))
 
     def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if not self._seen:
+            self._look(rows)
         x = rows.detach().requires_grad_(True)
         inputs, shift = [x], None
         own = isinstance(self.module, Network) and bool(self.module.categorical)
@@ -79,6 +87,8 @@ class TorchModel(Model):
         with torch.enable_grad(), self._reading():
             scores = self._as_scores(self._raw(x, shift))
             values = margins(scores)
+            if not values.requires_grad and len(self._categories()) == rows.shape[1]:
+                values = values + 0 * x.sum()  # nothing but categories: there is no slope to take
             if not values.requires_grad:
                 raise GraceError(
                     "no gradient reaches the rows: `encode` and the module must be torch operations throughout"
@@ -149,14 +159,15 @@ class TorchModel(Model):
             for m in training:
                 m.training = True
 
-    def _raw(self, rows: Tensor, shift: Tensor | None) -> Tensor:
+    def _raw(self, rows: Tensor, shift: Tensor | None, compute: torch.dtype | None = None) -> Tensor:
+        compute = compute or self._compute
         inputs = rows if self.encode is None else self.encode(rows)
         if not isinstance(inputs, Tensor):
             raise GraceError(f"`encode` returned {type(inputs).__name__}; it must map a tensor of rows to a tensor")
         if inputs.is_floating_point():
-            inputs = inputs.to(self._compute)
+            inputs = inputs.to(compute)
         args = (inputs,) if shift is None else (inputs, shift)
-        if self._native == self._compute:
+        if self._native == compute:
             out = self.module(*args)
         else:
             out = torch.func.functional_call(self.module, self._cast_state(), args)
@@ -165,13 +176,14 @@ class TorchModel(Model):
         return out.to(torch.float64)
 
     def _cast_state(self) -> dict[str, Tensor]:
-        """Parameters and buffers in the precision of the reading, made anew when the module changed."""
-        state = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
-        key = tuple((t.data_ptr(), t._version) for t in state.values())
-        if self._cast is None or self._cast[0] != key:
-            cast = {k: t.detach().to(self._compute) if t.is_floating_point() else t for k, t in state.items()}
-            self._cast = (key, cast)
-        return self._cast[1]
+        """Parameters and buffers in float64, kept until `refresh`."""
+        if self._cast is None:
+            state = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+            self._cast = {k: t.detach().double() if t.is_floating_point() else t for k, t in state.items()}
+        return self._cast
+
+    def refresh(self) -> None:
+        self._cast = None
 
     def _as_scores(self, out: Tensor) -> Tensor:
         if out.dim() == 1:
@@ -186,42 +198,50 @@ class TorchModel(Model):
     # -- meeting the data ---------------------------------------------------------------------
 
     def bind(self, schema: Schema, rows: Tensor) -> None:
-        """Learn the columns; find out what the module's outputs are; complain where they do not fit."""
+        """Look at sample rows first: the columns are learnt only if the module fits them."""
+        self._look(rows)
         super().bind(schema, rows)
-        with torch.no_grad(), self._reading():
-            try:
-                out = self._raw(rows, None)
-            except GraceError:
-                raise
-            except (RuntimeError, TypeError) as reason:
-                if self._native == torch.float64:
-                    raise GraceError(
-                        f"the module failed on {len(rows)} rows of {rows.shape[1]} features: {_line(reason)}"
-                    ) from reason
-                self._compute = self._native  # the module casts inside: read it in its own precision
-                self.tolerance = TOLERANCE.get(self._native, COARSE_TOLERANCE)
-                try:
-                    out = self._raw(rows, None)
-                except (RuntimeError, TypeError) as second:
-                    raise GraceError(
-                        f"the module failed on {len(rows)} rows of {rows.shape[1]} features: {_line(second)}; "
-                        "check `encode`"
-                    ) from second
-        columns = 1 if out.dim() == 1 else out.shape[-1]
-        if (
-            out.dim() > 2
-            or len(out) != len(rows)
-            or (columns != len(self.classes) and not (columns == 1 and len(self.classes) == 2))
-        ):
+
+    def _look(self, rows: Tensor) -> None:
+        """Find out in which precision the module can be read and what its outputs are; complain where
+        they do not fit the classes."""
+        out, compute = self._first_reading(rows)
+        columns = 1 if out.dim() == 1 else out.shape[-1] if out.dim() else 0
+        fits = columns == len(self.classes) or (columns == 1 and len(self.classes) == 2)
+        if out.dim() not in (1, 2) or len(out) != len(rows) or not fits:
             raise GraceError(
                 f"the module returned shape {tuple(out.shape)} for {len(rows)} rows, but classes= names "
                 f"{len(self.classes)} classes; give one class per output (or two classes for a single logit)"
             )
         if self.outputs is None:
             inside = bool(((out >= 0) & (out <= 1)).all())
+            if columns == 1 and inside and len(rows) < ENOUGH:
+                raise GraceError(
+                    f"{len(rows)} rows do not tell whether the single output is a logit or a probability; "
+                    "pass outputs='logits' or outputs='probabilities' to wrap"
+                )
+            slack = 1e-3 if compute in TOLERANCE else 2e-2
             sums = out.reshape(len(out), -1).sum(dim=1)
-            certain = columns == 1 or bool(torch.isclose(sums, torch.ones_like(sums), atol=1e-3).all())
+            certain = columns == 1 or bool(((sums - 1).abs() <= slack).all())
             self.outputs = "probabilities" if inside and certain else "logits"
+        self._compute, self._seen = compute, True
+
+    def _first_reading(self, rows: Tensor) -> tuple[Tensor, torch.dtype]:
+        """The raw outputs, and the precision they were computed in: float64, or the module's own where
+        it casts inside."""
+        reasons = []
+        for compute in dict.fromkeys((torch.float64, self._native)):
+            try:
+                with torch.no_grad(), self._reading():
+                    return self._raw(rows, None, compute), compute
+            except GraceError:
+                raise
+            except Exception as reason:  # whatever a user's module raises becomes one clear line
+                reasons.append(reason)
+        line = str(reasons[-1]).strip().split("\n")[0]
+        raise GraceError(
+            f"the module failed on {len(rows)} rows of {rows.shape[1]} features: {line}; check `encode` and the columns"
+        ) from reasons[-1]
 
 
 def warn_if_permuted(
@@ -240,12 +260,8 @@ def warn_if_permuted(
         warnings.warn(
             f"the model agrees with {own:.0%} of the training labels, but would with {other:.0%} if its outputs were "
             f"in the order {order!r}; check the order of classes=",
-            stacklevel=3,
+            stacklevel=4,
         )
-
-
-def _line(reason: BaseException) -> str:
-    return str(reason).strip().split("\n")[0]
 
 
 def wrap(
@@ -259,7 +275,7 @@ def wrap(
     """Make a user's own module a model that GRACE can explain.
 
     `encode` maps a float64 tensor of rows, one column per feature in the order of the schema (a category
-    as its position among its sorted categories), to the module's input: scaling, one-hot, and so on, in
+    as its position among the categories in the schema), to the module's input: scaling, one-hot, and so on, in
     torch operations. `outputs` is "logits" or "probabilities"; left out, it is found out from data.
     """
     if not isinstance(module, nn.Module):

@@ -21,7 +21,7 @@ ACCURACY = 1e-8
 
 def rank_local(problem: Problem, v: Tensor) -> Tensor:
     """Best first: what w_v - w_C of g promises within a feature's range, or a tree's Gini importance."""
-    space, known = problem.space, problem.known_rows()
+    space, known = problem.space, problem.known_rows("the local method")
     points = space.euclidean(problem.rows)
     index, used = neighbourhood(problem, points)
     toward = margin_of_scores(problem, v)
@@ -41,7 +41,7 @@ def rank_local(problem: Problem, v: Tensor) -> Tensor:
 def neighbourhood(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
     """Q: background positions (n, q x classes), and which of them are real: a class with fewer
     than q rows gives what it has."""
-    known = problem.known_rows()
+    known = problem.known_rows("the local method")
     index, used = [], []
     for c in sorted(set(known.classes.tolist())):
         members = positions(known.classes == c)
@@ -91,14 +91,14 @@ def logistic_weights(near: Tensor, soft: Tensor, used: Tensor) -> Tensor:
     the span of the m points, by Newton's method with conjugate gradients.
     """
     weight = used.to(near.dtype)[:, :, None]
-    centred = (near - (near * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True)) * weight
+    centred = (near - (near * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True).clamp_min(1)) * weight
     value, vector = torch.linalg.eigh(centred @ centred.mT)
     root = value.clamp_min(0).sqrt()
     inverse = torch.where(root > 1e-7 * root.amax(dim=1, keepdim=True), 1 / root.clamp_min(1e-300), 0.0)
     ones = torch.ones_like(weight)
     basis = torch.cat([vector * root[:, None], ones], dim=2) * weight  # (n, m, m + 1), the last for b
     penalty = torch.ones(basis.shape[2], 1, dtype=near.dtype, device=near.device)
-    penalty[-1] = 0
+    penalty[-1] = 1e-9  # b is free but for a trace that picks one of its equivalent values
     theta = soft.new_zeros(len(near), basis.shape[2], soft.shape[2])
 
     def objective(t: Tensor) -> Tensor:
@@ -136,7 +136,7 @@ def conjugate_gradients(product: Callable[[Tensor], Tensor], right: Tensor) -> T
 
     solution, rest = torch.zeros_like(right), right
     direction, square = right, dot(right, right)
-    goal = 1e-20 * square
+    goal = (1e-20 * square).clamp_min(ACCURACY**4)
     for _ in range(CONJUGATE_STEPS):
         image = product(direction)
         length = square / dot(direction, image).clamp_min(1e-300)

@@ -1,0 +1,5 @@
+"""One thread per worker: the tests run side by side."""
+
+import torch
+
+torch.set_num_threads(1)

@@ -1,0 +1,151 @@
+"""Checks that every method passes on every problem and at the edges of its settings."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import grace
+from grace.methods import METHODS
+from problems import CASES, Case
+from reading import read
+
+EDGES = {
+    "defaults": {},
+    "K = 1": {"max_features": 1},
+    "K = d": {"max_features": 50},
+    "gamma = 0": {"gamma": 0.0},
+    "gamma = 1": {"gamma": 1.0},
+    "one step": {"steps": 1},
+    "central": {"domain": "central"},
+    "no polish": {"polish": False},
+    "as printed": {"as_printed": True, "polish": False},
+    "tree": {"local_model": "tree"},
+}
+
+
+def check(
+    explainer: grace.Explainer, rows: pd.DataFrame, batch: grace.Explanations, method: str, polished: bool
+) -> None:
+    """What a batch must be like, judged by the model's own `predict` on the frames a user sees."""
+    model, promises, settings = explainer.model, METHODS[method].promises, batch.settings
+    before, after = model.predict(rows), model.predict(batch.contrast)
+    assert (batch.original_class == before).all()
+    assert (after[batch.success] != before[batch.success]).all()
+    assert (batch.contrast_class[batch.success] == after[batch.success]).all()
+    changed = batch.changed.to_numpy()
+    assert not changed[~batch.success].any()
+    assert changed[batch.success].any(axis=1).all()
+    original, contrast = batch.schema.encode(rows), batch.schema.encode(batch.contrast)
+    assert (original[~changed] == contrast[~changed]).all()
+    assert (original[changed] != contrast[changed]).all()
+    if "features" in promises:
+        assert changed.sum(axis=1).max() <= settings["max_features"]
+    if "gamma" in promises:
+        for row in changed:
+            for i, j in combinations(np.flatnonzero(row), 2):
+                assert explainer.su[i, j] <= settings["gamma"] + 1e-12
+    if "domain" in promises:
+        assert batch.schema.contains(contrast)[changed].all()
+    for e in batch:
+        assert grace.Explanation.from_json(e.to_json()) == e
+        if e.success:
+            row, label = read(e.text(), e, batch.schema)
+            assert row == e.contrast
+            assert model.predict([row])[0] == label == e.contrast_class
+        if e.success and polished and promises:
+            assert e.checks["irreducible"]
+            for few in range(1, len(e.changes)):
+                for kept in combinations(e.changes, few):
+                    part = {**e.row, **{c.name: c.new for c in kept}}
+                    assert not flips(model, part, e.original_class)
+
+
+def flips(model: grace.Model, row: dict, original: object) -> bool:
+    """Whether a class other than the original leads all classes, by the tolerance that decides flips."""
+    scores = np.log(model.predict_proba([row]).iloc[0])
+    best = scores.drop(original).idxmax()
+    return scores[best] - scores.drop(best).max() >= model.tolerance + 1e-9
+
+
+def same(a: grace.Explanations, b: grace.Explanations, order: np.ndarray | slice) -> None:
+    """Equal to the bit after polish; before it, but for the rounding of matrix products."""
+    exact = a.settings["polish"] and METHODS[a.settings["method"]].polished
+    assert np.allclose(a.answers.contrast[order], b.answers.contrast, rtol=0 if exact else 1e-9, atol=0)
+    assert (a.success[order] == b.success).all()
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method(method: str, case: Case, edge: str) -> None:
+    explainer = case.explainer()
+    settings = {"method": method, **EDGES[edge]}
+    batch = explainer.explain(case.rows, **settings)
+    check(explainer, case.rows, batch, method, settings.get("polish", True))
+
+    again = case.explainer().explain(case.rows, **settings)
+    same(batch, again, slice(None))
+    order = np.random.default_rng(0).permutation(len(case.rows))
+    same(batch, explainer.explain(case.rows.iloc[order], **settings), order)
+    for i in range(len(case.rows)):
+        same(batch, explainer.explain(case.rows.iloc[[i]], **settings), slice(i, i + 1))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.fewest], ids=lambda c: c.name)
+@pytest.mark.parametrize("method", ["gradient", "local"])
+def test_exact_answers(method: str, case: Case) -> None:
+    """No method finds fewer features than have to change; the gradient method finds exactly those."""
+    batch = case.explainer().explain(case.rows, method=method, gamma=1.0)
+    found = batch.changed.sum(axis=1).to_numpy()
+    fewest = np.array(case.fewest)
+    assert (batch.success <= (fewest > 0)).all()
+    assert (found[batch.success] >= fewest[batch.success]).all()
+    if method == "gradient" and len(batch[0].classes) == 2:
+        assert (found == fewest).all()
+
+
+def test_twins_are_not_both_changed() -> None:
+    case = next(c for c in CASES if c.name == "twins")
+    explainer = case.explainer(method="gradient")
+    assert explainer.su[0, 1] == 1
+    row = case.rows.head(1)
+    assert explainer.explain(row, gamma=1.0)[0].success
+    refused = explainer.explain(row, gamma=0.5)[0]
+    assert not refused.success
+    assert "no contrast was found" in refused.reason
+    assert refused.contrast == refused.row
+
+
+def test_whole_numbers_are_exact() -> None:
+    case = next(c for c in CASES if c.name == "whole numbers")
+    texts = [e.text() for e in case.explainer(method="gradient").explain(case.rows)]
+    assert texts == [
+        "Had i been 4 higher, the model would have classified the row as yes rather than no.",
+        "Had i been 3 lower, the model would have classified the row as no rather than yes.",
+        "Had i been 1 higher, the model would have classified the row as yes rather than no.",
+    ]
+
+
+def test_nearest_on_a_line() -> None:
+    """One feature, one boundary: the answer is the first sayable value beyond it."""
+    case = CASES[0]
+    e = case.explainer(method="gradient").explain(case.rows.head(1))[0]
+    assert [(c.name, c.old, c.new) for c in e.changes] == [("a", -1.0, 0.01)]
+    assert e.distance == pytest.approx(1.01 / case.explainer().schema["a"].spread)
+
+
+def test_against_asks_for_one_class() -> None:
+    case = CASES[1]
+    explainer = case.explainer()
+    batch = explainer.explain(case.rows, against="r")
+    assert set(batch.contrast_class[batch.success]) == {"r"}
+    each = explainer.explain(case.rows, against=["q", "r", "s", "p"])
+    for wanted, e in zip("qrsp", each, strict=True):
+        assert e.contrast_class in (wanted, None)
+    own = explainer.explain(case.rows.head(1), against="q")[0]
+    assert not own.success
+    assert "already" in own.reason

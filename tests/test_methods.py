@@ -1,0 +1,72 @@
+"""The methods against Algorithms 1 and 2 written out slowly, and against brute force."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+import reference
+from grace import datasets
+from test_ranking import function, random_case
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_as_printed_is_the_paper_to_the_letter(seed: int) -> None:
+    explainer, rows = random_case(seed, classes=3)
+    space = explainer._space(explainer.schema)
+    low, high, integer = space.low.numpy(), space.high.numpy(), space.is_integer.numpy()
+    f = function(explainer)
+    batch = explainer.explain(explainer.schema.decode(rows), method="gradient", as_printed=True, polish=False, steps=40)
+    for i, x in enumerate(rows):
+        order = reference.rank_gradient_as_printed(f, x)
+        slow = reference.grace_as_printed(f, x, order, explainer.su, 0.5, 5, low, high, integer, 40)
+        assert batch.answers.contrast[i] == pytest.approx(slow, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_deepfool_as_in_the_reference(seed: int) -> None:
+    explainer, rows = random_case(seed, classes=3)
+    spread = explainer._space(explainer.schema).spread.numpy()
+    f = function(explainer)
+    batch = explainer.explain(explainer.schema.decode(rows), method="deepfool")
+    assert batch.success.all()
+    for i, x in enumerate(rows):
+        slow = reference.deepfool(f, x, spread)
+        assert np.abs(batch.answers.contrast[i] - slow).sum() < 0.02 * np.abs(slow - x).sum() + 1e-3 * spread.sum()
+
+
+def test_nearest_is_the_nearest_training_row_of_another_class() -> None:
+    explainer, rows = random_case(4)
+    spread = explainer._space(explainer.schema).spread.numpy()
+    background, f = explainer.background_rows, function(explainer)
+    classes = np.array([int(f(torch.as_tensor(r)).argmax()) for r in background])
+    batch = explainer.explain(explainer.schema.decode(rows), method="nearest")
+    for i, x in enumerate(rows):
+        own = int(f(torch.as_tensor(x)).argmax())
+        others = background[classes != own]
+        best = others[np.argmin((((others - x) / spread) ** 2).sum(axis=1))]
+        assert (batch.answers.contrast[i] == best).all()
+
+
+def test_more_features_allowed_never_lose_a_row() -> None:
+    explainer, rows = random_case(6)
+    frame = explainer.schema.decode(rows)
+    reached = [explainer.explain(frame, max_features=k, gamma=1.0).success for k in (1, 2, 3, 6)]
+    for few, more in pairwise(reached):
+        assert (few <= more).all()
+
+
+def test_a_category_is_one_feature() -> None:
+    table = datasets.load("german_credit")
+    from grace import Explainer, training
+
+    model = training.fit(table, max_epochs=20)
+    parts = table.split(0)
+    batch = Explainer(model, parts.train).explain(parts.test.head(40))
+    assert batch.changed.shape[1] == 20
+    kinds = {c.name: c.feature for e in batch for c in e.changes}
+    assert any(hasattr(f, "categories") for f in kinds.values())
+    assert batch.success.mean() > 0.9

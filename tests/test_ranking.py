@@ -1,0 +1,145 @@
+"""Rankings against the slow versions, one row at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeRegressor
+from torch import nn
+
+import grace
+import reference
+from grace.ranking.entropy import filter_ranking
+from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
+from grace.ranking.local import logistic_weights, neighbourhood, rank_local
+from grace.ranking.neighbours import nearest_rows
+from grace.ranking.tree import gini_importance
+
+
+def random_case(seed: int = 0, features: int = 6, classes: int = 4, n: int = 30) -> tuple[grace.Explainer, np.ndarray]:
+    """A small random network on data with unequal spreads, and rows to rank."""
+    rng = np.random.default_rng(seed)
+    scale = 10.0 ** rng.uniform(-1, 2, features)
+    frame = pd.DataFrame(np.round(rng.normal(size=(200, features)) * scale, 3), columns=list("abcdefghij"[:features]))
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(features, 16), nn.Tanh(), nn.Linear(16, classes)).double()
+    size = torch.as_tensor(scale)
+    model = grace.wrap(net, classes=list(range(classes)), encode=lambda rows: rows / size)
+    return grace.Explainer(model, frame, domain="minmax"), frame.to_numpy(copy=True)[:n]
+
+
+def problem_of(explainer: grace.Explainer, rows: np.ndarray, **settings: object):
+    chosen = grace.explainer.settings_of(explainer.settings, {"method": "local", **settings})
+    return explainer._problem(torch.as_tensor(rows), None, explainer.schema, chosen)
+
+
+def function(explainer: grace.Explainer):
+    return lambda x: explainer.model.module(explainer.model.encode(x[None]))[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradient_as_in_the_reference(seed: int) -> None:
+    explainer, rows = random_case(seed)
+    f, space = function(explainer), explainer._space(explainer.schema)
+    low, high, spread = space.low.numpy(), space.high.numpy(), space.spread.numpy()
+    problem = problem_of(explainer, rows)
+    v, slope = nearest_alternative(problem)
+    order = rank_gradient(problem, slope)
+    printed = problem_of(explainer, rows, as_printed=True)
+    v_printed, _ = nearest_alternative(printed)
+    order_printed = rank_gradient_as_printed(printed, v_printed)
+    for i, x in enumerate(rows):
+        scores, gradients = reference.scores_and_gradients(f, x)
+        original = int(np.argmax(scores))
+        assert int(v[i]) == reference.nearest_class(scores, gradients * spread, original)
+        assert int(v_printed[i]) == reference.nearest_class(scores, gradients, original)
+        assert order[i].tolist() == list(reference.rank_gradient_gain(f, x, low, high, spread))
+        assert order_printed[i].tolist() == list(reference.rank_gradient_as_printed(f, x))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 12), st.floats(0, 1))
+@settings(max_examples=50)
+def test_entropy_filter_is_algorithm_3(seed: int, d: int, most: int, gamma: float) -> None:
+    rng = np.random.default_rng(seed)
+    su = rng.random((d, d)).round(1)
+    su = np.maximum(su, su.T)
+    order = np.stack([rng.permutation(d) for _ in range(5)])
+    conflict = torch.as_tensor(su > gamma).fill_diagonal_(False)
+    kept = filter_ranking(torch.as_tensor(order), conflict, most)
+    for i in range(5):
+        slow = list(reference.w_entropy(list(order[i]), su, gamma, most))
+        assert kept[i].tolist() == slow + [-1] * (min(most, d) - len(slow))
+
+
+@pytest.mark.parametrize(("classes", "features"), [(2, 3), (2, 30), (5, 12)])
+def test_local_weights_as_in_the_reference(classes: int, features: int) -> None:
+    rng = np.random.default_rng(classes)
+    n, m = 6, 4 * classes
+    near = rng.normal(size=(n, m, features)) * 3
+    soft = rng.dirichlet(np.full(classes, 0.4), size=(n, m))
+    used = np.ones((n, m), dtype=bool)
+    used[0, 1:3] = False  # a class with too few rows
+    found = logistic_weights(torch.as_tensor(near), torch.as_tensor(soft), torch.as_tensor(used))
+    for i in range(n):
+        weights, _ = reference.local_weights(near[i][used[i]], soft[i][used[i]])
+        apart = weights - weights.mean(axis=0)
+        mine = found[i].numpy().T
+        assert mine - mine.mean(axis=0) == pytest.approx(apart, abs=1e-5)
+
+
+def test_local_ranking_end_to_end() -> None:
+    explainer, rows = random_case(7)
+    problem = problem_of(explainer, rows, as_printed=True)
+    v, _ = nearest_alternative(problem)
+    order = rank_local(problem, v)
+    known = explainer._background(explainer.schema)
+    points, classes = known.coordinates.numpy(), known.classes.numpy()
+    spread = explainer._space(explainer.schema).spread.numpy()
+    f = function(explainer)
+    for i, x in enumerate(rows):
+        chosen = reference.nearest_rows(points, classes, x / spread, 4)
+        q = np.concatenate([points[index] for index in chosen.values()])
+        soft = np.stack([torch.softmax(f(torch.as_tensor(p * spread)), 0).detach().numpy() for p in q])
+        weights, _ = reference.local_weights(q, soft)
+        original = int(f(torch.as_tensor(x)).argmax())
+        size = np.abs(weights[int(v[i])] - weights[original])
+        assert size[order[i].numpy()] == pytest.approx(np.sort(size)[::-1], abs=1e-5)
+
+
+def test_neighbourhood_takes_what_a_small_class_has() -> None:
+    explainer, rows = random_case(1)
+    problem = problem_of(explainer, rows, neighbours=60)
+    index, used = neighbourhood(problem, problem.space.euclidean(problem.rows))
+    known = explainer._background(explainer.schema)
+    counts = torch.bincount(known.classes)
+    assert used.sum(dim=1).tolist() == [int(counts.clamp_max(60).sum())] * len(rows)
+    assert (index[used].unique().shape[0]) <= len(known.rows)
+
+
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_nearest_rows_are_exact(count: int) -> None:
+    rng = np.random.default_rng(2)
+    background = rng.integers(0, 4, (40, 3)).astype(float)  # many ties
+    points = rng.integers(0, 4, (25, 3)).astype(float)
+    index, found = nearest_rows(torch.as_tensor(points), torch.as_tensor(background), count)
+    for i, x in enumerate(points):
+        order = np.lexsort([np.arange(40), ((background - x) ** 2).sum(axis=1)])[:count]
+        assert index[i][found[i]].tolist() == order.tolist()
+    assert (found.sum(dim=1) == min(count, 40)).all()
+
+
+def test_gini_importance_as_in_a_regression_tree() -> None:
+    """Gini impurity of soft labels is the summed variance that a multi-output regression tree minimises."""
+    rng = np.random.default_rng(3)
+    near = rng.normal(size=(8, 40, 5))
+    soft = np.exp(near[:, :, :3] * [3, 2, 1])  # smooth in the rows, so that no two cuts are equally good
+    soft /= soft.sum(axis=2, keepdims=True)
+    used = torch.ones(8, 40, dtype=torch.bool)
+    found = gini_importance(torch.as_tensor(near), torch.as_tensor(soft), used, depth=2).numpy()
+    for i in range(8):
+        tree = DecisionTreeRegressor(max_depth=2, random_state=0).fit(near[i], soft[i])
+        assert found[i] == pytest.approx(tree.feature_importances_, abs=1e-9)
