@@ -5,25 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
 from grace import __version__
 from grace.errors import GraceError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from grace.batch import Explanations
-    from grace.explanation import Explanation
+from grace.terminal import domain_of, label_of, read_table, show, training_bar, write_batch, write_text
 
 METHODS = ("gradient", "local", "nearest", "deepfool")
 FORMATS = (".csv", ".parquet", ".jsonl")
@@ -72,7 +63,7 @@ def demo(out: str, method: str, as_json: bool) -> None:
     table = datasets.load("cancer95")
     patient = datasets.is_case_study(table.frame)
     parts = datasets.split(table.frame[~patient], table.target, seed=0)
-    with _training_bar(console, "Training on cancer95") as progress:
+    with training_bar(console, "Training on cancer95") as progress:
         model = training.fit(
             parts.train,
             schema=table.declared,
@@ -87,11 +78,11 @@ def demo(out: str, method: str, as_json: bool) -> None:
     if as_json:
         click.echo(e.to_json())
         return
-    _write_text(Path(out), e.to_html())
+    write_text(Path(out), e.to_html())
     console.print(f"It classifies {accuracy:.1%} of {len(test)} unseen patients correctly.\n")
     console.print("The patient of the paper's case study, whom the network has not seen either, is")
     console.print(f"[bold]{e.original_class}[/] with probability {e.probability(e.original_class):.0%}. Why?\n")
-    _show(console, e)
+    show(console, e)
     click.echo(f"\nThe same as a page to look at: {out}")
 
 
@@ -140,7 +131,7 @@ def schema(data: str, target: str, out: str) -> None:
     """
     from grace.schema import Schema
 
-    _write_text(Path(out), Schema.infer(_read(data), target).to_json() + "\n")
+    write_text(Path(out), Schema.infer(read_table(data), target).to_json() + "\n")
     click.echo(
         f"Written to {out}: edit it, then grace train {shlex.quote(data)} --schema {shlex.quote(out)} ...", err=True
     )
@@ -179,9 +170,9 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
     from grace.store import check_place
 
     console = Console(stderr=True)
-    tail_of(_domain(domain))
+    tail_of(domain_of(domain))
     check_place(out)
-    frame = _read(data)
+    frame = read_table(data)
     training.check_target(frame, target)
     try:
         declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
@@ -198,7 +189,7 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
     except ValueError as error:
         raise GraceError(f"{data} cannot be split into training and test rows: {error}") from error
     declared = training.with_categories(declared, frame, parts.train, target)
-    with _training_bar(console, f"Training on {len(parts.train)} rows") as progress:
+    with training_bar(console, f"Training on {len(parts.train)} rows") as progress:
         model = training.fit(
             parts.train,
             target,
@@ -210,7 +201,7 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
         )
     test = model.impute(parts.test)
     accuracy = float((model.predict(test) == parts.test[target]).mean())
-    Explainer(model, parts.train, domain=_domain(domain)).save(out)
+    Explainer(model, parts.train, domain=domain_of(domain)).save(out)
     click.echo(f"{accuracy:.1%} of {len(test)} held-out rows classified correctly. Saved to {out}.", err=True)
     impute = " --impute" if frame.isna().any().any() else ""
     click.echo(f"Now: grace explain {shlex.quote(out)} {shlex.quote(data)} --row 0{impute}", err=True)
@@ -256,7 +247,7 @@ def explain(
     if out is not None and Path(out).suffix not in FORMATS:
         raise click.BadParameter(f"--out {out}: the name must end in .csv, .parquet or .jsonl")
     explainer = load(model)
-    frame = _read(rows)
+    frame = read_table(rows)
     if row is not None:
         if not 0 <= row < len(frame):
             raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
@@ -264,10 +255,10 @@ def explain(
     if impute:
         frame = explainer.model.impute(frame)
     chosen = {k: v for k, v in settings.items() if v is not None}
-    label = None if against is None else _label(against, explainer.model.classes)
-    batch = explainer.explain(frame, against=label, domain=None if domain is None else _domain(domain), **chosen)
+    label = None if against is None else label_of(against, explainer.model.classes)
+    batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
     if out is not None:
-        _write_batch(batch, Path(out))
+        write_batch(batch, Path(out))
         done = int(batch.success.sum())
         click.echo(f"{done} of {len(batch)} rows explained; written to {out}", err=True)
     elif as_json:
@@ -279,90 +270,7 @@ def explain(
                 console.print()
             if len(batch) > 1:
                 console.print(f"[bold]row {batch.index[i]}[/]")
-            _show(console, e)
-
-
-# -- showing and writing ----------------------------------------------------------------------------
-
-
-def _show(console: Console, e: Explanation) -> None:
-    """The changed features as a table, and the sentence."""
-    from grace import text
-
-    if e.changes:
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("feature")
-        table.add_column("is", justify="right")
-        table.add_column("would be", justify="right")
-        for change in e.changes:
-            old, new = text.value(change.feature, change.old), text.value(change.feature, change.new)
-            table.add_row(Text(text.phrase(change.feature)), Text(old), Text(new, style="bold"))
-        console.print(table)
-        console.print()
-    console.print(e.text(), highlight=False, markup=False, soft_wrap=True)
-    for note in e.notes:
-        console.print(f"Note: {note}.", style="dim", highlight=False, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def _training_bar(console: Console, title: str) -> Iterator[Any]:
-    columns = (TextColumn("{task.description}"), BarColumn(20), TextColumn("{task.fields[loss]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(title, total=None, loss="")
-
-        def progress(epoch: int, most: int, loss: float) -> None:
-            bar.update(task, total=most, completed=epoch, loss=f"loss {loss:.4f}")
-
-        yield progress
-        bar.update(task, total=1, completed=1)
-
-
-def _read(path: str) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path)
-    except (ValueError, OSError, ImportError) as error:
-        raise GraceError(f"{path} cannot be read as a table: {error}") from error
-
-
-def _write_batch(batch: Explanations, path: Path) -> None:
-    if path.suffix == ".jsonl":
-        _write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts()))
-        return
-    fresh = path.with_name(f".{path.name}.part")
-    try:
-        frame = batch.to_frame()
-        if path.suffix == ".csv":
-            frame.to_csv(fresh, index_label="row")
-        else:
-            frame.to_parquet(fresh)
-        fresh.replace(path)
-    except (OSError, ImportError) as error:
-        raise GraceError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
-    finally:
-        fresh.unlink(missing_ok=True)
-
-
-def _write_text(path: Path, content: str) -> None:
-    fresh = path.with_name(f".{path.name}.part")
-    try:
-        fresh.write_text(content, encoding="utf-8")
-        fresh.replace(path)
-    except OSError as error:
-        raise GraceError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _domain(said: str) -> str | float:
-    try:
-        return float(said)
-    except ValueError:
-        return said
-
-
-def _label(said: str, classes: tuple[Any, ...]) -> Any:
-    """The class that was typed, whatever its type."""
-    return next((c for c in classes if str(c) == said), said)
+            show(console, e)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ body { font:16px/1.5 system-ui,sans-serif; color:var(--ink); background:var(--pa
   margin:2rem auto; padding:0 1rem; }
 .says { font-size:1.35rem; line-height:1.4; border-left:4px solid var(--new); padding-left:1rem; }
 table { border-collapse:collapse; width:100%; margin:1rem 0; }
-th,td { text-align:left; padding:.45rem .6rem; border-bottom:1px solid var(--line); }
-td.n { text-align:right; font-variant-numeric:tabular-nums; white-space:nowrap; }
+th,td { text-align:left; vertical-align:middle; padding:.45rem .6rem; border-bottom:1px solid var(--line); }
+th.n,td.n { text-align:right; font-variant-numeric:tabular-nums; white-space:nowrap; }
 th { color:var(--soft); font-weight:600; } small,.note { color:var(--soft); }
 .old { color:var(--old); } .new { color:var(--new); font-weight:600; }
 .scroll { overflow-x:auto; } svg text { fill:var(--soft); font-size:10px; }
@@ -50,7 +50,7 @@ def page(e: Explanation) -> str:
 {_probabilities(e)}
 {notes}
 <details><summary>The {len(e.row) - len(changed)} features that stay as they are</summary>
-<table><tr><th>feature</th><th>value</th></tr>{rest}</table></details>
+<table><tr><th>feature</th><th class=n>value</th></tr>{rest}</table></details>
 <p><small>Found by the {escape(str(e.settings["method"]))} method with at most {e.settings["max_features"]} changed
 features. Checked by the model on the values shown: {escape(_checks(e))}.</small></p>
 </body></html>
@@ -64,7 +64,7 @@ def _changes(e: Explanation) -> str:
         f"<td class='n new'>{escape(text.value(c.feature, c.new))}</td><td>{_track(c)}</td></tr>"
         for c in e.changes
     )
-    heads = "<tr><th>feature</th><th>is</th><th>would be</th><th>on its range</th></tr>"
+    heads = "<tr><th>feature</th><th class=n>is</th><th class=n>would be</th><th>on its range</th></tr>"
     return f"<h2>What would have had to be different</h2><div class=scroll><table>{heads}{lines}</table></div>"
 
 
@@ -99,7 +99,7 @@ def _probabilities(e: Explanation) -> str:
         for label, before, after in zip(e.classes, e.before, e.after, strict=True)
     )
     return f"""<h2>How sure the model is</h2>
-<table><tr><th>class</th><th>as it is</th><th>with the changes</th></tr>{lines}</table>"""
+<table><tr><th>class</th><th class=n>as it is</th><th class=n>with the changes</th></tr>{lines}</table>"""
 
 
 def _checks(e: Explanation) -> str:
