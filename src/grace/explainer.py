@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from grace.models.torch import warn_if_permuted
 from grace.polish import EXHAUSTIVE, polish
 from grace.problem import Background, Problem, positions
 from grace.schema import Schema
-from grace.space import Space
+from grace.space import NORMS, Space
 
 MOST_BACKGROUND = 20_000
 SAMPLE = 256  # rows on which a new model is tried
@@ -41,6 +41,7 @@ class Settings:
     steps: int = 200
     neighbours: int = 4
     local_model: str = "logistic"
+    distance: str = "l1"
     polish: bool = True
     as_printed: bool = False
 
@@ -56,6 +57,8 @@ class Settings:
         object.__setattr__(self, "gamma", plain(self.gamma))
         if isinstance(self.gamma, bool) or not isinstance(self.gamma, int | float) or not 0 <= self.gamma <= 1:
             raise GraceError(f"gamma={self.gamma!r}: it must lie between 0 and 1")
+        if self.distance not in NORMS:
+            raise GraceError(f"distance={self.distance!r} is unknown; use one of {', '.join(NORMS)}")
         if self.local_model not in LOCAL_MODELS:
             raise GraceError(f"local_model={self.local_model!r} is unknown; use one of {', '.join(LOCAL_MODELS)}")
 
@@ -108,8 +111,8 @@ class Explainer:
             self.schemas, self.schema = dict(ranges), ranges[chosen]
             self._train = train
             self._learn(train, seed)
-        self._spaces: dict[Domain, Space] = {}
-        self._backgrounds: dict[Domain, Background] = {}
+        self._spaces: dict[tuple[Domain, str], Space] = {}
+        self._known: Background | None = None
         self._su_raw: Floats | None = None
 
     def _learn(self, train: pd.DataFrame, seed: int) -> None:
@@ -137,16 +140,24 @@ class Explainer:
         *,
         against: Value | Sequence[Value] | None = None,
         domain: Domain | None = None,
+        frozen: Sequence[str] = (),
+        increase_only: Sequence[str] = (),
+        decrease_only: Sequence[str] = (),
+        ranges: Mapping[str, Sequence[Any]] | None = None,
+        costs: Mapping[str, float] | None = None,
         **settings: Any,
     ) -> Explanations:
         """Contrastive rows for a DataFrame, Series, dict or list of dicts.
 
-        `against` names the class to contrast with, one for all rows or one per row; settings given here
-        hold for this call only.
+        `against` names the class to contrast with, one for all rows or one per row. `frozen`,
+        `increase_only`, `decrease_only`, `ranges` and `costs` limit what may change (see
+        `Schema.constrain`). Settings given here hold for this call only.
         """
         chosen = settings_of(self.settings, settings)
         self.model.refresh()
-        schema = self.schema_for(self.schema.domain if domain is None else domain)
+        schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(
+            frozen=frozen, increase_only=increase_only, decrease_only=decrease_only, ranges=ranges, costs=costs
+        )
         encoded = schema.encode(rows)
         goals = None if against is None else self._wanted(against, len(encoded))
         parts = []
@@ -171,7 +182,7 @@ class Explainer:
         hit = positions(moved & problem.reached(found))
         if settings.polish and method.polished and len(hit):
             found[hit] = polish(problem.select(hit), found[hit])
-        checks = self._verify(problem, found, schema)
+        checks = self._verify(problem, found)
         success = moved & checks["flip"]
         for promise in method.promises:
             success &= checks[promise]
@@ -192,7 +203,8 @@ class Explainer:
         )
 
     def _problem(self, rows: Tensor, wanted: Tensor | None, schema: Schema, settings: Settings) -> Problem:
-        space = self._space(schema)
+        space = self._space(schema, settings.distance)
+        low, high, free = space.limits(rows)
         goal: Goal = Flip(checked_scores(self.model, rows).argmax(dim=1)) if wanted is None else Against(wanted)
         background = self._background(schema) if METHODS[settings.method].needs_background else None
         return Problem(
@@ -200,6 +212,9 @@ class Explainer:
             space=space,
             goal=goal,
             rows=rows,
+            low=low,
+            high=high,
+            free=free,
             conflict=self._conflict(settings.gamma),
             max_features=settings.max_features,
             steps=settings.steps,
@@ -209,17 +224,16 @@ class Explainer:
             background=background,
         )
 
-    def _verify(self, problem: Problem, found: Tensor, schema: Schema) -> dict[str, Tensor]:
+    def _verify(self, problem: Problem, found: Tensor) -> dict[str, Tensor]:
         """Flip, K, gamma and domain, checked on the final values."""
         changed = found != problem.rows
         member = changed.to(torch.float64)
         redundant = ((member @ problem.conflict.to(torch.float64)) * member).sum(dim=1)
-        inside = torch.as_tensor(schema.contains(found.cpu().numpy()), device=found.device)
         return {
             "flip": problem.reached(found),
             "features": changed.sum(dim=1) <= problem.max_features,
             "gamma": redundant == 0,
-            "domain": (inside | ~changed).all(dim=1),
+            "domain": problem.inside(found).all(dim=1),
         }
 
     # -- parts --------------------------------------------------------------------------------
@@ -242,18 +256,20 @@ class Explainer:
             self._su_raw = su_matrix(raw_symbols(self.background_rows))
         return self._su_raw
 
-    def _space(self, schema: Schema) -> Space:
-        if schema.domain not in self._spaces:
-            self._spaces[schema.domain] = Space(schema, self.model.vectors(), self.model.device)
-        return self._spaces[schema.domain]
+    def _space(self, schema: Schema, norm: str = "l1") -> Space:
+        """The space of a schema; those of whole domains are kept."""
+        if schema is not self.schemas.get(schema.domain):
+            return Space(schema, self.model.vectors(), self.model.device, norm)
+        if (schema.domain, norm) not in self._spaces:
+            self._spaces[schema.domain, norm] = Space(schema, self.model.vectors(), self.model.device, norm)
+        return self._spaces[schema.domain, norm]
 
     def _background(self, schema: Schema) -> Background | None:
         if self.background_rows is None:
             return None
-        if schema.domain not in self._backgrounds:
-            rows = self._tensor(self.background_rows)
-            self._backgrounds[schema.domain] = Background.of(self.model, self._space(schema), rows)
-        return self._backgrounds[schema.domain]
+        if self._known is None:
+            self._known = Background.of(self.model, self._space(schema), self._tensor(self.background_rows))
+        return self._known
 
     def _conflict(self, gamma: float) -> Tensor:
         d = len(self.schema)

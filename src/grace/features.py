@@ -24,7 +24,8 @@ WINSOR = 0.01  # each tail that the spread does not look at
 
 @dataclass(frozen=True, kw_only=True)
 class Numeric:
-    """A number. `low` and `high` are an expert's and win over `observed`, what the data show."""
+    """A number. `low` and `high` are an expert's and win over `observed`, what the data show. A change of
+    one `spread` counts `cost` in the distance."""
 
     name: str
     low: float | None = None
@@ -34,6 +35,10 @@ class Numeric:
     observed: tuple[float, float] | None = None
     spread: float | None = None
     typical: float | None = None
+    frozen: bool = False
+    increase_only: bool = False
+    decrease_only: bool = False
+    cost: float = 1.0
     phrase: str = ""
     unit: str = ""
     unit_one: str = ""
@@ -51,6 +56,9 @@ class Numeric:
                 raise GraceError(f"feature {self.name!r}: {part}=nan is not a bound; leave it out or give a number")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise GraceError(f"feature {self.name!r}: low={self.low} lies above high={self.high}")
+        if self.increase_only and self.decrease_only:
+            raise GraceError(f"feature {self.name!r} is increase_only and decrease_only; use frozen")
+        _check_cost(self)
         if self.spread is not None and not self.spread > 0:
             raise GraceError(f"feature {self.name!r}: spread={self.spread} is not positive")
 
@@ -112,6 +120,8 @@ class Categorical:
     categories: tuple[Value, ...] = ()
     never: tuple[Value, ...] = ()
     typical: Value | None = None
+    frozen: bool = False
+    cost: float = 1.0
     phrase: str = ""
     been: str = "been"
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -119,6 +129,7 @@ class Categorical:
     def __post_init__(self) -> None:
         for part in ("categories", "never"):
             object.__setattr__(self, part, tuple(plain(c) for c in getattr(self, part)))
+        _check_cost(self)
         if len(set(self.categories)) != len(self.categories):
             raise GraceError(f"feature {self.name!r}: a category is listed twice")
         for value in self.never:
@@ -165,6 +176,11 @@ class Categorical:
 
 Feature = Numeric | Categorical
 Domain = str | float
+
+
+def _check_cost(feature: Feature) -> None:
+    if isinstance(feature.cost, bool) or not isinstance(feature.cost, int | float) or not 0 < feature.cost < np.inf:
+        raise GraceError(f"feature {feature.name!r}: cost={feature.cost!r} must be a positive number")
 
 
 def tail_of(domain: Domain) -> float:

@@ -48,9 +48,9 @@ def sayable(problem: Problem, contrast: Tensor) -> tuple[Tensor, Tensor]:
         if len(left) == 0:
             break
         level = digits_at(problem, more)
-        rows, candidate = problem.rows[left], contrast[left]
-        rounded, fits = round_away(problem, rows, candidate, level)
-        works = fits & problem.select(left).reached(rounded)
+        part = problem.select(left)
+        rounded, fits = round_away(part, contrast[left], level)
+        works = fits & part.reached(rounded)
         out[left[works]] = rounded[works]
         digits[left] = level.to(digits.dtype)
         left = left[~works]
@@ -85,22 +85,21 @@ def to_grid(values: Tensor, digits: Tensor) -> Tensor:
 
 def within(problem: Problem, steps: Tensor, digits: Tensor) -> Tensor:
     """Grid steps moved inside the range of each feature."""
-    space = problem.space
-    steps = torch.minimum(steps, to_grid(space.high, digits).floor())
-    steps = torch.maximum(steps, to_grid(space.low, digits).ceil())
+    steps = torch.minimum(steps, to_grid(problem.high, digits).floor())
+    steps = torch.maximum(steps, to_grid(problem.low, digits).ceil())
     value = on_grid(steps, digits)
-    return torch.where(value > space.high, steps - 1, torch.where(value < space.low, steps + 1, steps))
+    return torch.where(value > problem.high, steps - 1, torch.where(value < problem.low, steps + 1, steps))
 
 
-def round_away(problem: Problem, rows: Tensor, candidate: Tensor, digits: Tensor) -> tuple[Tensor, Tensor]:
+def round_away(problem: Problem, candidate: Tensor, digits: Tensor) -> tuple[Tensor, Tensor]:
     """Changed numbers rounded away from x onto the grid, and whether that kept every change a change."""
-    space = problem.space
+    rows = problem.rows
     up = candidate > rows
     steps = to_grid(candidate, digits)
     steps = within(problem, torch.where(up, steps.ceil(), steps.floor()), digits)
     value = on_grid(steps, digits)
-    changed = (candidate != rows) & space.is_numeric
-    inside = (value >= space.low) & (value <= space.high)
+    changed = (candidate != rows) & problem.space.is_numeric
+    inside = (value >= problem.low) & (value <= problem.high)
     kept = inside & torch.where(up, value > rows, value < rows)
     return torch.where(changed, value, candidate), (kept | ~changed).all(dim=1)
 
@@ -203,13 +202,14 @@ def cheapest_first(problem: Problem, contrast: Tensor, changed: Tensor) -> Tenso
 
 def pull_back_one(problem: Problem, contrast: Tensor, feature: Tensor, digits: Tensor) -> Tensor:
     """The nearest value on the grid for one feature per row: a scan, then bisection before the first hit."""
-    space, column = problem.space, feature[:, None]
+    column = feature[:, None]
     level = digits.gather(1, column)[:, 0]
     x = problem.rows.gather(1, column)[:, 0]
     end = to_grid(contrast.gather(1, column)[:, 0], level).round()
     sign = torch.where(contrast.gather(1, column)[:, 0] > x, 1.0, -1.0)
     # the first step beyond x that lies in the range
-    low, high = to_grid(space.low[feature], level).ceil(), to_grid(space.high[feature], level).floor()
+    low = to_grid(problem.low.gather(1, column)[:, 0], level).ceil()
+    high = to_grid(problem.high.gather(1, column)[:, 0], level).floor()
     at = to_grid(x, level)
     begin = torch.where(sign > 0, torch.maximum(at.floor() + 1, low), torch.minimum(at.ceil() - 1, high))
     length = ((end - begin) * sign).clamp_min(0)

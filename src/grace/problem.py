@@ -33,12 +33,15 @@ class Background:
 @dataclass(frozen=True)
 class Problem:
     """Find for each row a contrastive one: reach the goal, change at most `max_features`, no two of
-    them in `conflict` (SU > gamma), stay in the domain."""
+    them in `conflict` (SU > gamma), only `free` ones, and only to values from `low` to `high`."""
 
     model: Model
     space: Space
     goal: Goal
     rows: Tensor
+    low: Tensor
+    high: Tensor
+    free: Tensor
     conflict: Tensor
     max_features: int = 5
     steps: int = 200
@@ -52,7 +55,20 @@ class Problem:
 
     def select(self, index: Tensor) -> Problem:
         """The same problem for some of the rows."""
-        return replace(self, rows=self.rows[index], goal=self.goal.select(index))
+        parts = {name: getattr(self, name)[index] for name in ("rows", "low", "high", "free")}
+        return replace(self, goal=self.goal.select(index), **parts)
+
+    def land(self, point: Tensor) -> Tensor:
+        """P, with the limits of each row."""
+        return self.space.land(point, self.low, self.high)
+
+    def inside(self, rows: Tensor) -> Tensor:
+        """Whether each cell, if it was changed, was changed as it may."""
+        space = self.space
+        fits = (rows >= self.low) & (rows <= self.high) & (~space.is_integer | (rows == rows.round()))
+        for j in space.categorical:
+            fits[:, j] = torch.isin(rows[:, j].long(), space.open[j])
+        return (fits & self.free) | (rows == self.rows)
 
     def margin(self, rows: Tensor) -> Tensor:
         """The goal's margin of one candidate (n, d) per row, or of several (n, m, d)."""

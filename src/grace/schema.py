@@ -7,7 +7,7 @@ category among its categories. `Schema.encode` and `Schema.decode` go between Da
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from grace.features import (
     feature_from_dict,
     feature_to_dict,
     known_parts,
+    plain,
     tail_of,
 )
 from grace.frames import as_frame, codes_of, no_duplicates, numbers, said, some
@@ -96,6 +97,41 @@ class Schema:
                 raise GraceError(f"feature {name!r} has no {part!r}; it has {', '.join(sorted(allowed))}")
         new = replace(self.features[index], **parts)
         return replace(self, features=(*self.features[:index], new, *self.features[index + 1 :]))
+
+    def constrain(
+        self,
+        *,
+        frozen: Sequence[str] = (),
+        increase_only: Sequence[str] = (),
+        decrease_only: Sequence[str] = (),
+        ranges: Mapping[str, Sequence[Any]] | None = None,
+        costs: Mapping[str, float] | None = None,
+    ) -> Schema:
+        """A copy with limits on what may change. A range is (low, high), None for no bound of your own;
+        of a category, the values that may be chosen."""
+        out = self
+        for part, names in (("frozen", frozen), ("increase_only", increase_only), ("decrease_only", decrease_only)):
+            for name in [names] if isinstance(names, str) else names:
+                if part != "frozen" and isinstance(out[name], Categorical):
+                    raise GraceError(f"feature {name!r} is a category, which has no direction; use frozen or ranges")
+                out = out.replace(name, **{part: True})
+        for name, cost in (costs or {}).items():
+            out = out.replace(name, cost=plain(cost))
+        for name, span in (ranges or {}).items():
+            feature = out[name]
+            if isinstance(feature, Categorical):
+                unknown = [v for v in span if v not in feature.categories]
+                if unknown:
+                    raise GraceError(f"feature {name!r}: unknown category {unknown[0]!r} in ranges")
+                out = out.replace(name, never=tuple(c for c in feature.categories if c not in span))
+            elif len(span) != 2:
+                raise GraceError(f"feature {name!r}: a range is (low, high), not {span!r}")
+            else:
+                low, high = (
+                    old if new is None else new for new, old in zip(span, (feature.low, feature.high), strict=True)
+                )
+                out = out.replace(name, low=low, high=high)
+        return out
 
     # -- looking ------------------------------------------------------------------------------
 

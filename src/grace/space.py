@@ -15,22 +15,33 @@ from torch import Tensor
 from grace.features import Categorical, Numeric
 from grace.schema import Schema
 
+NORMS = {"l1": 1.0, "l2": 2.0, "linf": float("inf")}
+
 
 class Space:
     """dom(X) in tensors: lifting rows into coordinates, landing on rows again, measuring."""
 
     def __init__(
-        self, schema: Schema, vectors: Mapping[int, Tensor] | None = None, device: torch.device | str = "cpu"
+        self,
+        schema: Schema,
+        vectors: Mapping[int, Tensor] | None = None,
+        device: torch.device | str = "cpu",
+        norm: str = "l1",
     ) -> None:
         def tensor(values: object, dtype: torch.dtype = torch.float64) -> Tensor:
             return torch.as_tensor(values, dtype=dtype, device=device)
 
+        self.norm = norm
         low, high = schema.bounds()
         self.low, self.high = tensor(low), tensor(high)
         numeric = [f for f in schema.features if isinstance(f, Numeric)]
         self.is_numeric = tensor([isinstance(f, Numeric) for f in schema.features], torch.bool)
         self.is_integer = tensor([isinstance(f, Numeric) and bool(f.integer) for f in schema.features], torch.bool)
         self.digits = tensor([f.digits if isinstance(f, Numeric) else 0 for f in schema.features], torch.int64)
+        self.weight = tensor([f.cost for f in schema.features])
+        self.fixed = tensor([f.frozen for f in schema.features], torch.bool)
+        self.upward = tensor([isinstance(f, Numeric) and f.increase_only for f in schema.features], torch.bool)
+        self.downward = tensor([isinstance(f, Numeric) and f.decrease_only for f in schema.features], torch.bool)
         self.spread = tensor([(f.spread or 1.0) if isinstance(f, Numeric) else 1.0 for f in schema.features])
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
         self.vectors: dict[int, Tensor] = {}
@@ -63,11 +74,22 @@ class Space:
         parts += [self.vectors[j][rows[:, j].long()] for j in self.categorical]
         return torch.cat(parts, dim=1) if self.categorical else parts[0]
 
-    def land(self, point: Tensor) -> Tensor:
-        """P: the row of the domain nearest to a point. A category is the one with the nearest vector."""
+    def limits(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Lowest and highest new value of each cell, and whether it may change at all."""
+        low = torch.where(self.upward, torch.maximum(self.low, rows), self.low)
+        high = torch.where(self.downward, torch.minimum(self.high, rows), self.high)
+        low, high = torch.where(self.is_integer, low.ceil(), low), torch.where(self.is_integer, high.floor(), high)
+        free = ~self.fixed & (low <= high) & ~((low == rows) & (high == rows))
+        for j in self.categorical:
+            others = (self.open[j] != rows[:, [j]]).any(dim=1)
+            free[:, j] = ~self.fixed[j] & others
+        return low, high, free
+
+    def land(self, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """P: the row within the limits nearest to a point. A category is the one with the nearest vector."""
         rows = point.new_zeros(len(point), len(self.spread))
         rows[:, self.is_numeric] = point[:, : self.plain]
-        rows = torch.minimum(torch.maximum(rows, self.low), self.high)
+        rows = torch.minimum(torch.maximum(rows, low), high)
         rows = torch.where(self.is_integer, rows.round(), rows)
         for j in self.categorical:
             table = self.vectors[j][self.open[j]]
@@ -85,20 +107,21 @@ class Space:
         return out.index_add_(1, self.owner, values)
 
     def distance(self, rows: Tensor, others: Tensor) -> Tensor:
-        """L1 distance in units of the spread; a changed category counts 1."""
-        return self.cost(rows, others).sum(dim=-1)
+        """In units of the spread, weighted by cost; a changed category counts 1. L1, L2 or the maximum."""
+        length: Tensor = torch.linalg.vector_norm(self.cost(rows, others), ord=NORMS[self.norm], dim=-1)
+        return length
 
     def cost(self, rows: Tensor, others: Tensor) -> Tensor:
         """The part of each feature in the distance."""
         apart = others - rows
-        return torch.where(self.is_numeric, apart.abs() / self.spread, (apart != 0).to(apart.dtype))
+        return self.weight * torch.where(self.is_numeric, apart.abs() / self.spread, (apart != 0).to(apart.dtype))
 
-    def gain(self, rows: Tensor, slope: Tensor) -> Tensor:
+    def gain(self, rows: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """The most that each feature could bring within its range if the slope stayed as it is."""
         numeric = self.is_numeric
         out = rows.new_zeros(rows.shape)
         x, g = rows[:, numeric], slope[:, : self.plain]
-        out[:, numeric] = torch.maximum(g * (self.high[numeric] - x), g * (self.low[numeric] - x))
+        out[:, numeric] = torch.maximum(g * (high[:, numeric] - x), g * (low[:, numeric] - x))
         for j in self.categorical:
             table = self.vectors[j]
             move = table[self.open[j]] - table[rows[:, j].long()][:, None]

@@ -39,6 +39,7 @@ def deepfool(problem: Problem) -> Tensor:
 
 def unbounded(problem: Problem, point: Tensor) -> Tensor:
     """The row at a point, with numbers as they are."""
-    rows = problem.space.land(point)
+    low, high = point.new_full((1, 1), -torch.inf), point.new_full((1, 1), torch.inf)
+    rows = problem.space.land(point, low, high)
     rows[:, problem.space.is_numeric] = point[:, : problem.space.plain]
     return rows

@@ -37,7 +37,7 @@ def local(problem: Problem) -> Tensor:
 def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
     """Algorithm 1: S = the first k features of U*, for k = 1 ... K, until the row reaches the goal.
     Returns the original row where it never does."""
-    chosen = filter_ranking(order, problem.conflict, problem.max_features)
+    chosen = filter_ranking(order, problem.conflict, problem.max_features, problem.free)
     found = problem.rows.clone()
     left = torch.arange(len(found), device=found.device)
     step = generate_as_printed if problem.as_printed else generate
@@ -69,7 +69,8 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
     idle = torch.zeros_like(live)
     moves = space.per_coordinate(subset)
     for _ in range(problem.steps + 1):
-        goal, target = problem.goal.select(live), v[live][:, None]
+        part, target = problem.select(live), v[live][:, None]
+        goal = part.goal
         chosen = partial(margin_of, goal, target)
         scores, slopes = model.slopes(current[live], chosen, subset[live])
         margins = goal.margins(scores)
@@ -77,7 +78,7 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
         reached[live[hit]] = True
         margin = margins.gather(1, target)[:, 0]
 
-        slope = outward_removed(problem, current[live], slopes[:, 0]) * moves[live]
+        slope = outward_removed(part, current[live], slopes[:, 0]) * moves[live]
         unit = slope * space.scale
         steep = unit.square().sum(dim=1)
         closed = (margin - last[live]) / aim[live]
@@ -94,7 +95,7 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
 
         need = (-margin).clamp_min(0) * (1 + OVERSHOOT) + MARGIN
         stride = (push[live] * need / steep)[:, None] * unit * space.scale
-        landed = space.land(space.lift(current[live]) + stride)
+        landed = problem.select(live).land(space.lift(current[live]) + stride)
         moved = space.per_feature(stride.abs()) > 0
         landed = torch.where(moved, landed, current[live])
         current[live], aim[live] = landed, need
@@ -111,7 +112,7 @@ def outward_removed(problem: Problem, rows: Tensor, slope: Tensor) -> Tensor:
     space = problem.space
     numeric = space.is_numeric
     x, g = rows[:, numeric], slope[:, : space.plain]
-    out = ((x >= space.high[numeric]) & (g > 0)) | ((x <= space.low[numeric]) & (g < 0))
+    out = ((x >= problem.high[:, numeric]) & (g > 0)) | ((x <= problem.low[:, numeric]) & (g < 0))
     return torch.cat([g.masked_fill(out, 0), slope[:, space.plain :]], dim=1)
 
 
@@ -134,7 +135,8 @@ def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Te
         away = slopes[:, 0] - start_slope[live, 0]
         apart = (scores.gather(1, target)[:, 0] - start_score[live]).abs()
         stride = (apart / away.square().sum(dim=1).clamp_min(1e-300))[:, None] * away
-        landed = torch.where(subset[live], space.land(space.lift(current[live]) + stride), current[live])
+        landed = problem.select(live).land(space.lift(current[live]) + stride)
+        landed = torch.where(subset[live], landed, current[live])
         still = (landed == current[live]).all(dim=1)
         go = ~hit & ~still
         live, landed = live[go], landed[go]

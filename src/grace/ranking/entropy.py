@@ -6,13 +6,15 @@ import torch
 from torch import Tensor
 
 
-def filter_ranking(order: Tensor, conflict: Tensor, most: int) -> Tensor:
+def filter_ranking(order: Tensor, conflict: Tensor, most: int, free: Tensor | None = None) -> Tensor:
     """The first `most` features of U* for each row, padded with -1 where too few pass.
 
-    `order` (n, d) is U; `conflict` (d, d) says SU > gamma.
+    `order` (n, d) is U; `conflict` (d, d) says SU > gamma; `free` (n, d) which features may change at all.
     """
     n, d = order.shape
     rank = torch.empty_like(order).scatter_(1, order, torch.arange(d, device=order.device).expand(n, d))
+    if free is not None:
+        rank.masked_fill_(~free, d)
     kept = torch.full((n, min(most, d)), -1, dtype=torch.int64, device=order.device)
     for k in range(kept.shape[1]):
         best, feature = rank.min(dim=1)

@@ -28,7 +28,7 @@ def nearest_alternative(problem: Problem) -> tuple[Tensor, Tensor]:
 
 def rank_gradient(problem: Problem, slope: Tensor) -> Tensor:
     """Best first: the first-order gain that a feature can still bring within its range."""
-    return nearly_sorted(problem.space.gain(problem.rows, slope))
+    return nearly_sorted(problem.space.gain(problem.rows, slope, problem.low, problem.high))
 
 
 def rank_gradient_as_printed(problem: Problem, v: Tensor) -> Tensor:

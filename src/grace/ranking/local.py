@@ -71,7 +71,7 @@ def per_feature(problem: Problem, values: Tensor) -> Tensor:
         out[:, numeric] = weight.abs()
     else:
         x, slope = problem.rows[:, numeric], weight / space.spread[numeric]
-        out[:, numeric] = torch.maximum(slope * (space.high[numeric] - x), slope * (space.low[numeric] - x))
+        out[:, numeric] = torch.maximum(slope * (problem.high[:, numeric] - x), slope * (problem.low[:, numeric] - x))
     start = space.plain
     for j in space.categorical:
         block = values[:, start : start + len(space.vectors[j])]
