@@ -206,7 +206,7 @@ class Explainer:
         space = self._space(schema, settings.distance)
         low, high, free = space.limits(rows)
         goal: Goal = Flip(checked_scores(self.model, rows).argmax(dim=1)) if wanted is None else Against(wanted)
-        background = self._background(schema) if METHODS[settings.method].needs_background else None
+        background = self._background(schema) if METHODS[settings.method].wants_background else None
         return Problem(
             model=self.model,
             space=space,

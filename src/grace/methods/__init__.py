@@ -13,6 +13,7 @@ from torch import Tensor
 
 from grace.methods.deepfool import deepfool
 from grace.methods.nearest import nearest
+from grace.methods.search import search
 from grace.methods.walk import gradient, local
 from grace.problem import Problem
 
@@ -23,7 +24,7 @@ class Method:
 
     solve: Callable[[Problem], Tensor]
     promises: frozenset[str] = frozenset()
-    needs_background: bool = False
+    wants_background: bool = False
 
     @property
     def polished(self) -> bool:
@@ -34,8 +35,9 @@ class Method:
 ALL = frozenset({"features", "gamma", "domain"})
 
 METHODS = {
+    "search": Method(search, ALL, wants_background=True),
     "gradient": Method(gradient, ALL),
-    "local": Method(local, ALL, needs_background=True),
-    "nearest": Method(nearest, needs_background=True),
+    "local": Method(local, ALL, wants_background=True),
+    "nearest": Method(nearest, wants_background=True),
     "deepfool": Method(deepfool),
 }

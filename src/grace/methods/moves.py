@@ -1,0 +1,101 @@
+"""Single moves: features to a handful of values, and what each does to the goal's margin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from grace.models.relu import ReluNetwork, relu_network
+from grace.problem import Problem
+
+VALUES = 12  # tried per number, more of them close to x
+CHUNK_BYTES = 1 << 25
+
+
+@dataclass(frozen=True)
+class Moves:
+    """For each row M moves: move m of row i sets `feature[i, m]` to `value[i, m]`."""
+
+    feature: Tensor
+    value: Tensor
+    network: ReluNetwork | None
+
+    def select(self, index: Tensor) -> Moves:
+        return Moves(self.feature[index], self.value[index], self.network)
+
+    def of_features(self, keep: Tensor) -> Moves:
+        """Only the moves of some features (n, d); as many columns as the row with most of them needs."""
+        kept = keep.gather(1, self.feature)
+        order = kept.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices
+        order = order[:, : int(kept.sum(dim=1).max())]
+        return Moves(self.feature.gather(1, order), self.value.gather(1, order), self.network)
+
+    def allowed(self, problem: Problem, states: Tensor) -> Tensor:
+        """Moves (n, M) that change a free feature not changed yet, without conflict with those that are."""
+        used = states != problem.rows
+        barred = used | ((used.to(torch.float32) @ problem.conflict.to(torch.float32)) > 0) | ~problem.free
+        return ~barred.gather(1, self.feature) & (self.value != problem.rows.gather(1, self.feature))
+
+    def margins(self, problem: Problem, states: Tensor) -> Tensor:
+        """The margin (n, M) after each move from a state (n, d) of each row."""
+        width = states.shape[1] if self.network is None else len(self.network.bias)
+        step = max(1, CHUNK_BYTES // (8 * self.feature.shape[1] * width))
+        parts = []
+        for start in range(0, len(states), step):
+            here = torch.arange(start, min(start + step, len(states)), device=states.device)
+            scores = self.select(here).scores(problem, states[here])
+            parts.append(problem.goal.select(here).margin(scores))
+        return torch.cat(parts) if parts else states.new_zeros(0, self.feature.shape[1])
+
+    def scores(self, problem: Problem, states: Tensor) -> Tensor:
+        """(n, M, classes). In a ReLU network a move adds a multiple of one column to the first layer."""
+        n, count = self.value.shape
+        if self.network is None:
+            return problem.model.scores(self.apply(states).reshape(n * count, -1)).reshape(n, count, -1)
+        net = self.network
+        step = self.value - states.gather(1, self.feature)
+        z = net.first(states)[:, None] + step[:, :, None] * net.weight.T[self.feature]
+        for j, table in net.tables.items():
+            row, move = torch.nonzero(self.feature == j, as_tuple=True)
+            z[row, move] += table[self.value[row, move].long()] - table[states[row, j].long()]
+        return net.rest(z)
+
+    def apply(self, states: Tensor) -> Tensor:
+        """The rows (n, M, d) after each move."""
+        rows = states[:, None].repeat(1, self.value.shape[1], 1)
+        return rows.scatter_(2, self.feature[:, :, None], self.value[:, :, None])
+
+    def cost(self, problem: Problem) -> Tensor:
+        """What each move adds to the distance (n, M)."""
+        space = problem.space
+        apart = self.value - problem.rows.gather(1, self.feature)
+        numeric = space.is_numeric[self.feature]
+        own = torch.where(numeric, apart.abs() / space.spread[self.feature], (apart != 0).to(apart.dtype))
+        return own * space.weight[self.feature]
+
+
+def moves_of(problem: Problem) -> Moves:
+    """The moves to try: numbers at both ends of their range and in between, every open category."""
+    space = problem.space
+    numeric = space.is_numeric
+    features = torch.arange(len(numeric), device=numeric.device)[numeric]
+    anchor = torch.minimum(torch.maximum(problem.rows, problem.low), problem.high)[:, numeric]
+    down, up = anchor - problem.low[:, numeric], problem.high[:, numeric] - anchor
+    one = torch.linspace(1, 0, VALUES + 1, dtype=anchor.dtype, device=anchor.device)[:-1].square()
+    two = torch.linspace(1, 0, VALUES // 2 + 1, dtype=anchor.dtype, device=anchor.device)[:-1].square()
+    half = torch.cat([two, torch.zeros_like(two)])
+    both = ((down > 0) & (up > 0))[..., None]
+    # a number with room on one side only gets all its values there
+    share_down = torch.where(both, half, one) * (down > 0)[..., None]
+    share_up = torch.where(both, half.flip(0), one) * (up > 0)[..., None]
+    value = anchor[..., None] - share_down * down[..., None] + share_up * up[..., None]
+    value = torch.where(space.is_integer[numeric][:, None], value.round(), value)
+    parts = [value.reshape(len(anchor), -1)]
+    owners = [features.repeat_interleave(VALUES)]
+    for j in space.categorical:
+        parts.append(space.open[j].to(anchor.dtype).expand(len(anchor), -1))
+        owners.append(torch.full_like(space.open[j], j))
+    feature = torch.cat(owners).expand(len(anchor), -1)
+    return Moves(feature, torch.cat(parts, dim=1), relu_network(problem.model))

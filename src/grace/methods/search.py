@@ -1,0 +1,173 @@
+"""The search: the fewest features that can be changed, then the nearest values.
+
+Level by level, k = 1, 2, ...: single moves from each state in a beam are tried at once. At the first level where a row
+reaches its goal, the most promising of its answers are polished and the nearest is taken. The walks of the paper are
+tried too where the search needed two features or more, so that it does not do worse than they do.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from grace.methods.moves import Moves, moves_of
+from grace.methods.walk import gradient, local
+from grace.polish import polish
+from grace.problem import Problem, positions
+from grace.space import nearly_sorted
+
+BEAM = 8
+LATER = 20  # features that are still tried after the first level: those that brought most on their own
+CANDIDATES = 16  # answers of a row whose last value is moved to the boundary
+FINALISTS = 3  # and of those, how many are polished before the nearest is taken
+BISECTIONS = 8
+
+
+def search(problem: Problem) -> Tensor:
+    """The answer with the fewest features, and of those the nearest; the original row where none is found."""
+    found = problem.rows.clone()
+    left = torch.arange(len(found), device=found.device)
+    moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)
+    for k in range(min(problem.max_features, found.shape[1])):
+        part = problem.select(left)
+        margin = margins(part, moves, states)
+        hits = margin >= problem.model.tolerance
+        solved = hits.flatten(1).any(dim=1)
+        rows = positions(solved)
+        if len(rows):
+            answers = nearest_answer(part.select(rows), moves.select(rows), states[rows], hits[rows])
+            take_better(problem, found, left[rows], answers)
+        rest = positions(~solved)
+        left, part, margin = left[rest], part.select(rest), margin[rest]
+        if len(left) == 0 or k + 1 == problem.max_features:
+            break
+        moves = moves.select(rest)
+        states = next_beam(part, moves, states[rest], margin)
+        if k == 0:
+            best, _ = per_feature_best(margin, moves, found.shape[1])
+            moves = moves.of_features(strongest(best[:, 0]))
+    again = positions((found != problem.rows).sum(dim=1) != 1)
+    if len(again):
+        part = problem.select(again)
+        for walk in (gradient, local) if problem.background is not None else (gradient,):
+            walked = walk(part)
+            hit = positions((walked != part.rows).any(dim=1))
+            if len(hit):
+                take_better(problem, found, again[hit], polish(part.select(hit), walked[hit]))
+    return found
+
+
+def take_better(problem: Problem, found: Tensor, index: Tensor, answers: Tensor) -> None:
+    """Take the answers where they have fewer features than what was found, or as many and are nearer."""
+    rows, old = problem.rows[index], found[index]
+    old_count, new_count = (old != rows).sum(dim=1), (answers != rows).sum(dim=1)
+    old_length, new_length = problem.space.distance(rows, old), problem.space.distance(rows, answers)
+    shorter = new_length < old_length * (1 - 1e-9)
+    take = (old_count == 0) | (new_count < old_count) | ((new_count == old_count) & shorter)
+    found[index[take]] = answers[take]
+
+
+def margins(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
+    """The margin (n, b, M) after one more move from every state of the beam; -inf for moves not allowed."""
+    n, b, d = states.shape
+    flat = states.reshape(n * b, d)
+    owner = torch.arange(n, device=states.device).repeat_interleave(b)
+    each, tried = problem.select(owner), moves.select(owner)
+    return tried.margins(each, flat).masked_fill(~tried.allowed(each, flat), -torch.inf).reshape(n, b, -1)
+
+
+def strongest(best: Tensor) -> Tensor:
+    """The features (n, d) whose best single move came closest to the goal."""
+    order = nearly_sorted(finite(best))[:, :LATER]
+    return torch.zeros_like(best, dtype=torch.bool).scatter(1, order, True)
+
+
+def finite(values: Tensor) -> Tensor:
+    """Values with -inf put far below all others of the row, yet finite."""
+    low = torch.where(torch.isinf(values), torch.inf, values).amin(dim=-1, keepdim=True)
+    low = torch.where(torch.isinf(low), 0.0, low)
+    return torch.where(torch.isinf(values), low - low.abs() - 1, values)
+
+
+def per_feature_best(value: Tensor, moves: Moves, features: int) -> tuple[Tensor, Tensor]:
+    """The best move of each feature (n, b, d), its value and its position; -inf where there is none."""
+    n, b, count = value.shape
+    index = moves.feature[:, None].expand(n, b, count)
+    best = value.new_full((n, b, features), -torch.inf).scatter_reduce(2, index, value, "amax")
+    # the first move that attains it, but for rounding
+    top = best.gather(2, index)
+    attained = value >= top - 1e-9 * top.abs().clamp_min(1e-12)
+    place = torch.arange(count, device=value.device).expand(n, b, count)
+    first = torch.full((n, b, features), count, device=value.device).scatter_reduce(
+        2, index, torch.where(attained, place, count), "amin"
+    )
+    return best, first.clamp_max(count - 1)
+
+
+def grown(states: Tensor, moves: Moves, order: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows (n, t, d) after the chosen moves, `order` (n, t) being positions among beam x features;
+    and the features moved."""
+    d = states.shape[2]
+    state = states.gather(1, (order // d)[:, :, None].expand(-1, -1, d))
+    chosen = where.flatten(1).gather(1, order)
+    feature, value = moves.feature.gather(1, chosen), moves.value.gather(1, chosen)
+    return state.scatter(2, feature[:, :, None], value[:, :, None]), feature
+
+
+def next_beam(problem: Problem, moves: Moves, states: Tensor, margin: Tensor) -> Tensor:
+    """The states with the best margins after one more move, each with another set of features."""
+    best, where = per_feature_best(margin, moves, states.shape[2])
+    best = best.flatten(1)
+    pool = min(3 * BEAM, best.shape[1])
+    order = nearly_sorted(finite(best))[:, :pool]
+    usable = torch.isfinite(best.gather(1, order))
+    rows, _ = grown(states, moves, order, where)
+    generator = torch.Generator().manual_seed(0)
+    marks = torch.randint(2**62, (rows.shape[2],), generator=generator).to(states.device)
+    mark = ((rows != problem.rows[:, None]) * marks).sum(dim=2)
+    earlier = torch.ones(pool, pool, dtype=torch.bool, device=states.device).tril(-1)
+    repeated = ((mark[:, :, None] == mark[:, None, :]) & earlier).any(dim=2)
+    rank = torch.where(usable & ~repeated, torch.arange(pool, device=states.device), pool).sort(dim=1).values[:, :BEAM]
+    # rows with fewer good states repeat their first one
+    rank = torch.where(rank < pool, rank, rank[:, :1].clamp_max(pool - 1))
+    return rows.gather(1, rank[:, :, None].expand(-1, -1, rows.shape[2]))
+
+
+def nearest_answer(problem: Problem, moves: Moves, states: Tensor, hits: Tensor) -> Tensor:
+    """Of the moves that reach the goal: bring the nearest of different features to the boundary, polish the
+    nearest of those, and take the best."""
+    base = problem.space.cost(problem.rows[:, None], states).sum(dim=2)
+    cost = base[:, :, None] + moves.cost(problem)[:, None]
+    best, where = per_feature_best(torch.where(hits, -cost, -torch.inf), moves, states.shape[2])
+    best = best.flatten(1)
+    order = nearly_sorted(finite(best))[:, :CANDIDATES]
+    usable = torch.isfinite(best.gather(1, order))
+    rows, feature = grown(states, moves, order, where)
+    rows = to_boundary(problem, rows, feature, usable)
+    length = problem.space.distance(problem.rows[:, None], rows)
+    order = nearly_sorted(finite(torch.where(usable, -length, -torch.inf)))[:, :FINALISTS]
+    usable = usable.gather(1, order)
+    rows = rows.gather(1, order[:, :, None].expand(-1, -1, rows.shape[2]))
+    owner, place = torch.nonzero(usable, as_tuple=True)
+    rows[owner, place] = polish(problem.select(owner), rows[owner, place])
+    size = (rows != problem.rows[:, None]).sum(dim=2).to(length.dtype)
+    length = problem.space.distance(problem.rows[:, None], rows)
+    longest = length.amax(dim=1, keepdim=True) + 1
+    best = nearly_sorted(-torch.where(usable, size * longest + length, (size.amax() + 2) * longest))[:, 0]
+    return rows[torch.arange(len(rows), device=rows.device), best]
+
+
+def to_boundary(problem: Problem, rows: Tensor, feature: Tensor, usable: Tensor) -> Tensor:
+    """Each candidate (n, t, d) with its last moved number as near to x as bisection finds it still works."""
+    owner, place = torch.nonzero(usable & problem.space.is_numeric[feature], as_tuple=True)
+    each, candidate, column = problem.select(owner), rows[owner, place], feature[owner, place][:, None]
+    works, fails = candidate.gather(1, column), each.rows.gather(1, column)
+    whole = problem.space.is_integer[column]
+    for _ in range(BISECTIONS):
+        middle = (works + fails) / 2
+        middle = torch.where(whole, middle.round(), middle)
+        ok = each.reached(candidate.scatter(1, column, middle))[:, None]
+        ok &= (middle >= each.low.gather(1, column)) & (middle <= each.high.gather(1, column))
+        works, fails = torch.where(ok, middle, works), torch.where(ok, fails, middle)
+    rows[owner, place] = candidate.scatter(1, column, works)
+    return rows

@@ -1,0 +1,101 @@
+"""Networks of linear layers with ReLU between them, as functions of the features that people see.
+
+Scaling and embeddings are folded into the first layer: it adds up one contribution per feature, a multiple of a
+number or a vector per category. So a change of one feature is a rank-one update there, and bounds on the network can
+be stated feature by feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from grace.features import Categorical
+from grace.models.base import Model
+from grace.models.network import Network
+from grace.models.torch import TorchModel
+
+
+@dataclass(frozen=True)
+class ReluNetwork:
+    """z = weight x + bias + one table entry per category; then ReLU and the later layers."""
+
+    weight: Tensor  # (h, features); 0 for categories
+    bias: Tensor  # (h,)
+    tables: Mapping[int, Tensor]  # feature -> (categories, h)
+    later: tuple[tuple[Tensor, Tensor], ...]  # weights and biases of the other layers
+
+    def first(self, rows: Tensor) -> Tensor:
+        """The first layer before its ReLU."""
+        z = rows @ self.weight.T + self.bias
+        for j, table in self.tables.items():
+            z = z + table[rows[:, j].long()]
+        return z
+
+    def rest(self, z: Tensor) -> Tensor:
+        """Scores from the first layer before its ReLU, which is overwritten."""
+        for weight, bias in self.later:
+            z = torch.nn.functional.linear(z.relu_(), weight, bias)
+        return z
+
+    def scores(self, rows: Tensor) -> Tensor:
+        return self.rest(self.first(rows))
+
+
+def relu_network(model: Model) -> ReluNetwork | None:
+    """The model as a ReLU network, or None if it is none."""
+    if not isinstance(model, TorchModel) or model.schema is None:
+        return None
+    with torch.no_grad():
+        if isinstance(model.module, Network):
+            return _of_network(model.module, len(model.schema))
+        if model.encode is None and model.outputs == "logits" and isinstance(model.module, nn.Sequential):
+            return _of_sequential(model.module, model)
+    return None
+
+
+def _of_network(network: Network, features: int) -> ReluNetwork:
+    layers = [(layer.weight.double(), layer.bias.double()) for layer in network.layers if isinstance(layer, nn.Linear)]
+    (weight, bias), later = layers[0], layers[1:]
+    numeric = network.numeric
+    scaled = weight[:, : len(numeric)] / network.scale.double()
+    full = weight.new_zeros(len(weight), features)
+    full[:, numeric] = scaled
+    bias = bias - scaled @ network.centre.double()
+    tables, start = {}, len(numeric)
+    for j, vectors in network.vectors().items():
+        width = vectors.shape[1]
+        tables[j] = vectors.double() @ weight[:, start : start + width].T
+        start += width
+    return ReluNetwork(full, bias, tables, tuple(later))
+
+
+def _of_sequential(module: nn.Sequential, model: TorchModel) -> ReluNetwork | None:
+    """Linear layers with a ReLU after each but the last; dropout and identities do nothing when read."""
+    parts = [m for m in module if not isinstance(m, nn.Identity | nn.Dropout | nn.Flatten)]
+    linear, between = parts[0::2], parts[1::2]
+    if len(parts) % 2 == 0 or not all(isinstance(m, nn.ReLU) for m in between):
+        return None
+    layers: list[tuple[Tensor, Tensor]] = []
+    for layer in linear:
+        if not isinstance(layer, nn.Linear):
+            return None
+        bias = torch.zeros(layer.out_features) if layer.bias is None else layer.bias
+        layers.append((layer.weight.detach().double(), bias.detach().double().to(layer.weight.device)))
+    weight, bias = layers[-1]
+    if len(weight) == 1 and len(model.classes) == 2:  # a single logit
+        layers[-1] = (torch.cat([0 * weight, weight]), torch.cat([0 * bias, bias]))
+    weight, bias = layers[0]
+    assert model.schema is not None
+    tables = {}
+    for j, feature in enumerate(model.schema.features):
+        if isinstance(feature, Categorical):
+            codes = torch.arange(len(feature.categories), dtype=weight.dtype, device=weight.device)
+            tables[j] = codes[:, None] * weight[:, j]
+    if tables:
+        weight = weight.clone()
+        weight[:, list(tables)] = 0
+    return ReluNetwork(weight, bias, tables, tuple(layers[1:]))
