@@ -180,7 +180,7 @@ class Explainer:
             found[ask] = method.solve(problem.select(ask))
         moved = (found != problem.rows).any(dim=1)
         hit = positions(moved & problem.reached(found))
-        if settings.polish and method.polished and len(hit):
+        if settings.polish and method.polished and not method.polishes and len(hit):
             found[hit] = polish(problem.select(hit), found[hit])
         checks = self._verify(problem, found)
         success = moved & checks["flip"]
@@ -188,7 +188,7 @@ class Explainer:
             success &= checks[promise]
         contrast = torch.where(success[:, None], found, problem.rows)
         end = checked_scores(self.model, contrast)
-        polished = settings.polish and method.polished
+        polished = method.polishes or (settings.polish and method.polished)
         changes = (contrast != problem.rows).sum(dim=1)
         checks["irreducible"] = success & polished & (changes <= EXHAUSTIVE)
         return Answers(

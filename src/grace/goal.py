@@ -25,6 +25,16 @@ class Goal(ABC):
     def select(self, index: Tensor) -> Goal:
         """The goal of some of the rows."""
 
+    @abstractmethod
+    def winners(self, scores: Tensor) -> Tensor:
+        """Which classes (n, classes) would count as an answer."""
+
+    asks_for_one: bool = False
+    """Whether one class was asked for, which has to beat all others."""
+
+    offset: float = 0.0
+    """By how much, in scores, a winner has to beat each other class at least."""
+
     def margin(self, scores: Tensor) -> Tensor:
         """How far inside the goal a row is: the best of its alternatives."""
         return self.margins(scores).amax(dim=-1)
@@ -49,6 +59,10 @@ class Flip(Goal):
         own = self.original.reshape(-1, *[1] * (scores.dim() - 1))
         return lead(scores).masked_fill(classes == own, -torch.inf)
 
+    def winners(self, scores: Tensor) -> Tensor:
+        classes = torch.arange(scores.shape[1], device=scores.device)
+        return classes != self.original[:, None]
+
     def select(self, index: Tensor) -> Flip:
         return Flip(self.original[index])
 
@@ -62,6 +76,12 @@ class Against(Goal):
     def margins(self, scores: Tensor) -> Tensor:
         index = self.wanted.reshape(-1, *[1] * (scores.dim() - 1)).expand(*scores.shape[:-1], 1)
         return lead(scores).gather(-1, index)
+
+    def winners(self, scores: Tensor) -> Tensor:
+        classes = torch.arange(scores.shape[1], device=scores.device)
+        return classes == self.wanted[:, None]
+
+    asks_for_one = True
 
     def select(self, index: Tensor) -> Against:
         return Against(self.wanted[index])

@@ -25,13 +25,17 @@ CHUNK_BYTES = 1 << 27
 def polish(problem: Problem, contrast: Tensor) -> Tensor:
     """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
     contrast, digits = sayable(problem, contrast)
+    contrast = irreducible(problem, contrast)
+    left = torch.arange(len(contrast), device=contrast.device)
     for _ in range(ROUNDS):
-        before = contrast
-        contrast = irreducible(problem, contrast)
-        contrast = pull_back(problem, contrast, digits)
-        if torch.equal(before, contrast):
+        part = problem.select(left)
+        pulled = pull_back(part, contrast[left], digits[left])
+        contrast[left] = irreducible(part, pulled)
+        # a value pulled back may have made another change superfluous: pull again there
+        left = left[(contrast[left] != pulled).any(dim=1)]
+        if len(left) == 0:
             break
-    return irreducible(problem, contrast)
+    return contrast
 
 
 # -- values a person can say ----------------------------------------------------------------------

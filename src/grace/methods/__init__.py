@@ -25,6 +25,8 @@ class Method:
     solve: Callable[[Problem], Tensor]
     promises: frozenset[str] = frozenset()
     wants_background: bool = False
+    polishes: bool = False
+    """Whether it polishes its own answers."""
 
     @property
     def polished(self) -> bool:
@@ -35,7 +37,7 @@ class Method:
 ALL = frozenset({"features", "gamma", "domain"})
 
 METHODS = {
-    "search": Method(search, ALL, wants_background=True),
+    "search": Method(search, ALL, wants_background=True, polishes=True),
     "gradient": Method(gradient, ALL),
     "local": Method(local, ALL, wants_background=True),
     "nearest": Method(nearest, wants_background=True),

@@ -10,33 +10,43 @@ from torch import Tensor
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem import Problem
 
-VALUES = 12  # tried per number, more of them close to x
-CHUNK_BYTES = 1 << 25
+VALUES = 16  # tried per number
+CLOSE = 0.2  # of a spread: the smallest step tried
+CHUNK_BYTES = 1 << 23
 
 
 @dataclass(frozen=True)
 class Moves:
-    """For each row M moves: move m of row i sets `feature[i, m]` to `value[i, m]`."""
+    """For each row M moves: move m of row i sets `feature[i, m]` to `value[i, m]`. Where all rows move the same
+    features, `feature` has a single row."""
 
     feature: Tensor
     value: Tensor
     network: ReluNetwork | None
 
     def select(self, index: Tensor) -> Moves:
-        return Moves(self.feature[index], self.value[index], self.network)
+        return Moves(self.feature if self.shared else self.feature[index], self.value[index], self.network)
+
+    @property
+    def shared(self) -> bool:
+        return len(self.feature) == 1
+
+    def each(self) -> Tensor:
+        """The feature of every move (n, M)."""
+        return self.feature.expand(self.value.shape)
 
     def of_features(self, keep: Tensor) -> Moves:
         """Only the moves of some features (n, d); as many columns as the row with most of them needs."""
-        kept = keep.gather(1, self.feature)
+        kept = keep.gather(1, self.each())
         order = kept.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices
         order = order[:, : int(kept.sum(dim=1).max())]
-        return Moves(self.feature.gather(1, order), self.value.gather(1, order), self.network)
+        return Moves(self.each().gather(1, order), self.value.gather(1, order), self.network)
 
     def allowed(self, problem: Problem, states: Tensor) -> Tensor:
         """Moves (n, M) that change a free feature not changed yet, without conflict with those that are."""
         used = states != problem.rows
         barred = used | ((used.to(torch.float32) @ problem.conflict.to(torch.float32)) > 0) | ~problem.free
-        return ~barred.gather(1, self.feature) & (self.value != problem.rows.gather(1, self.feature))
+        return ~barred.gather(1, self.each()) & (self.value != problem.rows.gather(1, self.each()))
 
     def margins(self, problem: Problem, states: Tensor) -> Tensor:
         """The margin (n, M) after each move from a state (n, d) of each row."""
@@ -55,22 +65,22 @@ class Moves:
         if self.network is None:
             return problem.model.scores(self.apply(states).reshape(n * count, -1)).reshape(n, count, -1)
         net = self.network
-        step = self.value - states.gather(1, self.feature)
-        z = net.first(states)[:, None] + step[:, :, None] * net.weight.T[self.feature]
+        step = self.value - states.gather(1, self.each())
+        z = torch.addcmul(net.first(states)[:, None], step[:, :, None], net.weight.T[self.feature])
         for j, table in net.tables.items():
-            row, move = torch.nonzero(self.feature == j, as_tuple=True)
+            row, move = torch.nonzero(self.each() == j, as_tuple=True)
             z[row, move] += table[self.value[row, move].long()] - table[states[row, j].long()]
         return net.rest(z)
 
     def apply(self, states: Tensor) -> Tensor:
         """The rows (n, M, d) after each move."""
         rows = states[:, None].repeat(1, self.value.shape[1], 1)
-        return rows.scatter_(2, self.feature[:, :, None], self.value[:, :, None])
+        return rows.scatter_(2, self.each()[:, :, None], self.value[:, :, None])
 
     def cost(self, problem: Problem) -> Tensor:
         """What each move adds to the distance (n, M)."""
         space = problem.space
-        apart = self.value - problem.rows.gather(1, self.feature)
+        apart = self.value - problem.rows.gather(1, self.each())
         numeric = space.is_numeric[self.feature]
         own = torch.where(numeric, apart.abs() / space.spread[self.feature], (apart != 0).to(apart.dtype))
         return own * space.weight[self.feature]
@@ -82,20 +92,26 @@ def moves_of(problem: Problem) -> Moves:
     numeric = space.is_numeric
     features = torch.arange(len(numeric), device=numeric.device)[numeric]
     anchor = torch.minimum(torch.maximum(problem.rows, problem.low), problem.high)[:, numeric]
+    spread = space.spread[numeric]
     down, up = anchor - problem.low[:, numeric], problem.high[:, numeric] - anchor
-    one = torch.linspace(1, 0, VALUES + 1, dtype=anchor.dtype, device=anchor.device)[:-1].square()
-    two = torch.linspace(1, 0, VALUES // 2 + 1, dtype=anchor.dtype, device=anchor.device)[:-1].square()
-    half = torch.cat([two, torch.zeros_like(two)])
-    both = ((down > 0) & (up > 0))[..., None]
+    one_down, one_up = (ladder(room, spread, VALUES) for room in (down, up))
+    two_down, two_up = (ladder(room, spread, VALUES // 2) for room in (down, up))
+    two = torch.cat([anchor[..., None] - two_down, anchor[..., None] + two_up], dim=2)
+    one = torch.where((up > 0)[..., None], anchor[..., None] + one_up, anchor[..., None] - one_down)
     # a number with room on one side only gets all its values there
-    share_down = torch.where(both, half, one) * (down > 0)[..., None]
-    share_up = torch.where(both, half.flip(0), one) * (up > 0)[..., None]
-    value = anchor[..., None] - share_down * down[..., None] + share_up * up[..., None]
+    value = torch.where(((down > 0) & (up > 0))[..., None], two, one)
     value = torch.where(space.is_integer[numeric][:, None], value.round(), value)
     parts = [value.reshape(len(anchor), -1)]
     owners = [features.repeat_interleave(VALUES)]
     for j in space.categorical:
         parts.append(space.open[j].to(anchor.dtype).expand(len(anchor), -1))
         owners.append(torch.full_like(space.open[j], j))
-    feature = torch.cat(owners).expand(len(anchor), -1)
-    return Moves(feature, torch.cat(parts, dim=1), relu_network(problem.model))
+    return Moves(torch.cat(owners)[None], torch.cat(parts, dim=1), relu_network(problem.model))
+
+
+def ladder(room: Tensor, spread: Tensor, count: int) -> Tensor:
+    """`count` distances up to `room` (n, d), each a constant factor above the last, the first a small part
+    of the spread: close to x and far away are both looked at, however long the range."""
+    start = torch.minimum(CLOSE * spread, room / count).clamp_min(1e-300)
+    power = torch.linspace(0, 1, count, dtype=room.dtype, device=room.device)
+    return start[..., None] * (room / start).clamp_min(1)[..., None] ** power * (room > 0)[..., None]

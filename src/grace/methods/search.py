@@ -2,7 +2,7 @@
 
 Level by level, k = 1, 2, ...: single moves from each state in a beam are tried at once. At the first level where a row
 reaches its goal, the most promising of its answers are polished and the nearest is taken. The walks of the paper are
-tried too where the search needed two features or more, so that it does not do worse than they do.
+tried too, so that the search never does worse than they do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from grace.space import nearly_sorted
 BEAM = 8
 LATER = 20  # features that are still tried after the first level: those that brought most on their own
 CANDIDATES = 16  # answers of a row whose last value is moved to the boundary
-FINALISTS = 3  # and of those, how many are polished before the nearest is taken
+FINALISTS = 2  # and of those, how many are polished before the nearest is taken
 BISECTIONS = 8
 
 
@@ -46,14 +46,11 @@ def search(problem: Problem) -> Tensor:
         if k == 0:
             best, _ = per_feature_best(margin, moves, found.shape[1])
             moves = moves.of_features(strongest(best[:, 0]))
-    again = positions((found != problem.rows).sum(dim=1) != 1)
-    if len(again):
-        part = problem.select(again)
-        for walk in (gradient, local) if problem.background is not None else (gradient,):
-            walked = walk(part)
-            hit = positions((walked != part.rows).any(dim=1))
-            if len(hit):
-                take_better(problem, found, again[hit], polish(part.select(hit), walked[hit]))
+    for walk in (gradient, local) if problem.background is not None else (gradient,):
+        walked = walk(problem)
+        hit = positions((walked != problem.rows).any(dim=1))
+        if len(hit):
+            take_better(problem, found, hit, polish(problem.select(hit), walked[hit]))
     return found
 
 
@@ -92,7 +89,7 @@ def finite(values: Tensor) -> Tensor:
 def per_feature_best(value: Tensor, moves: Moves, features: int) -> tuple[Tensor, Tensor]:
     """The best move of each feature (n, b, d), its value and its position; -inf where there is none."""
     n, b, count = value.shape
-    index = moves.feature[:, None].expand(n, b, count)
+    index = moves.each()[:, None].expand(n, b, count)
     best = value.new_full((n, b, features), -torch.inf).scatter_reduce(2, index, value, "amax")
     # the first move that attains it, but for rounding
     top = best.gather(2, index)
@@ -110,7 +107,7 @@ def grown(states: Tensor, moves: Moves, order: Tensor, where: Tensor) -> tuple[T
     d = states.shape[2]
     state = states.gather(1, (order // d)[:, :, None].expand(-1, -1, d))
     chosen = where.flatten(1).gather(1, order)
-    feature, value = moves.feature.gather(1, chosen), moves.value.gather(1, chosen)
+    feature, value = moves.each().gather(1, chosen), moves.value.gather(1, chosen)
     return state.scatter(2, feature[:, :, None], value[:, :, None]), feature
 
 
