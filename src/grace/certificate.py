@@ -14,7 +14,7 @@ and SU <= gamma. Under confidence it proves a necessary condition, which is soun
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -27,8 +27,10 @@ NODE_BYTES = 1 << 25  # of coefficients worked on at a time
 MOST_NODES = 1 << 17
 ROUNDING = 1e-11  # relative; far above what float64 sums of a few hundred terms can lose
 THINNEST = 1e-10  # a range of this share of the whole is not halved any more
+STRIDES = (0.5, 0.25, 0.25, 0.12, 0.06, 0.0)  # of the steps that tighten a bound; the last only looks
 UNDECIDED, CHANGED, ALONE = 0, 1, 2
 OPEN, PROVEN, FOUND = 0, 1, 2
+AT_ONCE = 12  # features decided in one step
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Nodes:
     options: Tensor  # (N, all categories) that may still be chosen
     left: Tensor  # (N,) undecided features that may still change
     bound: Tensor  # (N,)
+    up: Tensor  # (N, d) what each feature brings at most in the relaxation
+    slope: Tensor  # (N, d) of the relaxation
 
     def __len__(self) -> int:
         return len(self.row)
@@ -75,6 +79,11 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
             "a proof needs a network of Linear and ReLU layers: one trained here, or nn.Sequential without encode"
         )
     return Prover(problem, network, budget).run(most)
+
+
+def lower_slopes(low: Tensor, high: Tensor) -> Tensor:
+    """The slope below a ReLU that may be either way: the line that leaves less room."""
+    return (high > -low).to(low.dtype)
 
 
 class Prover:
@@ -112,7 +121,8 @@ class Prover:
             # rows that have had least work first; within a row the most promising node
             turn = self.nodes_done[pool.row].to(torch.float64) // 64 * 1e9
             order = (turn - pool.bound.clamp(-1e8, 1e8)).argsort()
-            chosen, rest = pool.at(order[: self.batch]), pool.at(order[self.batch :])
+            count = max(4, self.batch // AT_ONCE)
+            chosen, rest = pool.at(order[:count]), pool.at(order[count:])
             begun = time.perf_counter()
             children = self.bounded(self.branch(chosen))
             share = torch.bincount(chosen.row, minlength=len(self.x)).to(torch.float64)
@@ -150,13 +160,14 @@ class Prover:
             options[torch.arange(n, device=row.device), slot.start + problem.rows[:, j].long()] = False
         bound = torch.full((n,), torch.inf, dtype=torch.float64, device=self.x.device)
         left = torch.minimum(most[row], torch.full_like(row, d))
-        return Nodes(row, target, problem.low, problem.high, state, options, left, bound)
+        none = torch.zeros_like(problem.low)
+        return Nodes(row, target, problem.low, problem.high, state, options, left, bound, none, none)
 
     def branch(self, nodes: Nodes) -> Nodes:
         """The children of nodes: decide one more feature, or halve a range."""
-        up, slope = self.contributions(nodes)
+        up = nodes.up
         undecided = (nodes.state == UNDECIDED) & (nodes.left > 0)[:, None]
-        split = self.split_weight(nodes, slope)
+        split = self.split_weight(nodes)
         promising = (undecided & (up > 0)).any(dim=1)
         halve = ~promising & (split > 0).any(dim=1)
         decide = promising | (~halve & undecided.any(dim=1))
@@ -165,23 +176,38 @@ class Prover:
         parts = []
         first, second = positions(decide), positions(halve)
         if len(first):
-            feature = torch.where(undecided[first], up[first], -torch.inf).argmax(dim=1)
-            parts += self.decide(nodes.at(first), feature)
+            parts += self.decide(nodes.at(first), torch.where(undecided[first], up[first], -torch.inf))
         if len(second):
             parts += self.halve(nodes.at(second), split[second].argmax(dim=1))
         return Nodes.join(parts) if parts else nodes.at(first)
 
-    def decide(self, nodes: Nodes, feature: Tensor) -> list[Nodes]:
-        """Left alone; changed downwards; changed upwards (a category: changed)."""
+    def decide(self, nodes: Nodes, worth: Tensor) -> list[Nodes]:
+        """Several features at once, the most promising first: a feature is changed and those before it are left
+        alone; or all of them are left alone."""
+        parts = []
+        best = worth.topk(min(AT_ONCE, worth.shape[1]), dim=1)
+        for place in range(best.indices.shape[1]):
+            some = positions(torch.isfinite(best.values[:, place]))
+            if len(some) == 0:
+                break
+            feature = best.indices[:, place]
+            parts += self.change(nodes.at(some), feature[some])
+            nodes = replace(nodes, state=self.alone(nodes, feature, torch.isfinite(best.values[:, place])))
+        return [nodes, *parts]
+
+    def alone(self, nodes: Nodes, feature: Tensor, where: Tensor) -> Tensor:
+        """The states with one more feature left alone in the nodes marked by `where`."""
+        state = nodes.state.scatter(1, feature[:, None], ALONE)
+        return torch.where(where[:, None], state, nodes.state)
+
+    def change(self, nodes: Nodes, feature: Tensor) -> list[Nodes]:
+        """A feature changed downwards or upwards (a category: changed)."""
         at = feature[:, None]
-        alone = self.with_state(nodes, at, ALONE)
         conflict = self.problem.conflict[feature]
         state = nodes.state.masked_fill(conflict & (nodes.state == UNDECIDED), ALONE).scatter(1, at, CHANGED)
         left = nodes.left - 1
         state = torch.where((left == 0)[:, None] & (state == UNDECIDED), ALONE, state).to(torch.int8)
-        changed = Nodes(
-            nodes.row, nodes.target, nodes.low, nodes.high, state, nodes.options, left, nodes.bound
-        )
+        changed = replace(nodes, state=state, left=left)
         x = self.x[nodes.row].gather(1, at)
         is_number = self.numeric[feature]
         low, high = nodes.low.gather(1, at), nodes.high.gather(1, at)
@@ -190,13 +216,14 @@ class Prover:
         whole = self.problem.space.is_integer[at].to(x.dtype)  # the nearest other whole number
         down = self.with_range(changed, at, low, torch.minimum(high, x - whole)).at(below)
         up = self.with_range(changed, at, torch.maximum(low, x + whole), high).at(above)
-        return [alone, down, up, changed.at(positions(~is_number))]
+        return [down, up, changed.at(positions(~is_number))]
 
-    def split_weight(self, nodes: Nodes, slope: Tensor) -> Tensor:
+    def split_weight(self, nodes: Nodes) -> Tensor:
         """How much it matters to split the range of each changed feature; 0 where there is nothing to split."""
         changed = nodes.state == CHANGED
         width = torch.where(changed & self.numeric, nodes.high - nodes.low, 0.0)
-        weight = width * (slope.abs() + 0.05 * slope.abs().amax(dim=1, keepdim=True))
+        slope = nodes.slope.abs()
+        weight = width * (slope + 0.05 * slope.amax(dim=1, keepdim=True))
         spans = self.problem.select(nodes.row)
         thin = width <= THINNEST * (spans.high - spans.low).abs().clamp_min(1e-300)
         weight = torch.where(thin, 0.0, weight)
@@ -226,47 +253,31 @@ class Prover:
                 for half in (first_half, ~first_half):
                     options = these.options.clone()
                     options[:, slot] &= half
-                    parts.append(
-                        Nodes(
-                            these.row, these.target, these.low, these.high, these.state, options, these.left, these.bound
-                        )
-                    )
+                    parts.append(replace(these, options=options))
         return parts
-
-    def with_state(self, nodes: Nodes, at: Tensor, value: int) -> Nodes:
-        state = nodes.state.scatter(1, at, value)
-        return Nodes(
-            nodes.row, nodes.target, nodes.low, nodes.high, state, nodes.options, nodes.left, nodes.bound
-        )
 
     def with_range(self, nodes: Nodes, at: Tensor, low: Tensor, high: Tensor) -> Nodes:
         lows, highs = nodes.low.scatter(1, at, low), nodes.high.scatter(1, at, high)
-        return Nodes(
-            nodes.row, nodes.target, lows, highs, nodes.state, nodes.options, nodes.left, nodes.bound
-        )
+        return replace(nodes, low=lows, high=highs)
 
     # -- bounds ---------------------------------------------------------------------------------
 
     def bounded(self, nodes: Nodes) -> Nodes:
         """Bound new nodes, try the point each bound suggests, and drop the nodes that are done."""
         kept = []
-        for start in range(0, len(nodes), self.batch):
-            part = nodes.at(torch.arange(start, min(start + self.batch, len(nodes)), device=nodes.row.device))
+        decided, others = positions(nodes.left == 0), positions(nodes.left > 0)
+        groups = [g[i : i + self.batch] for g in (decided, others) for i in range(0, len(g), self.batch)]
+        for index in groups:
+            part = nodes.at(index)
             bound, slack, slope_z = self.bound(part)
             self.nodes_done += torch.bincount(part.row, minlength=len(self.x))
-            part = Nodes(
-                part.row, part.target, part.low, part.high, part.state, part.options, part.left, bound
-            )
+            up, slope = self.reach(part, slope_z[:, None])
+            up, slope = self.spread_out(part, up[:, 0]), self.spread_out(part, slope[:, 0])
+            part = replace(part, bound=bound, up=up, slope=slope)
             self.try_points(part, slope_z)
             alive = (bound >= -slack) & (self.status[part.row] == OPEN)
             kept.append(part.at(positions(alive)))
         return Nodes.join(kept) if kept else nodes
-
-    def contributions(self, nodes: Nodes) -> tuple[Tensor, Tensor]:
-        """What each feature brings at most in the relaxation of the node's goal, and its slope."""
-        _, _, slope_z = self.bound(nodes)
-        up, slope = self.reach(nodes, slope_z[:, None])
-        return up[:, 0], slope[:, 0]
 
     def bound(self, nodes: Nodes) -> tuple[Tensor, Tensor, Tensor]:
         """An upper bound on the margin of the target, what rounding may have cost, and the slope of the
@@ -276,8 +287,10 @@ class Prover:
             weight, bias = self.network.later[depth]
             rows = weight.expand(len(nodes), *weight.shape)
             constant = bias.expand(len(nodes), -1)
-            upper, _, _ = self.backward(nodes, rows, constant, limits)
-            lower, _, _ = self.backward(nodes, -rows, -constant, limits)
+            upper, slack, _ = self.backward(nodes, rows, constant, limits)
+            upper = upper + slack
+            lower, slack, _ = self.backward(nodes, -rows, -constant, limits)
+            lower = lower + slack
             least, most = (side.clamp_min(0) for side in limits[-1])
             positive, negative = weight.clamp_min(0), weight.clamp_max(0)
             by_interval = most @ positive.T + least @ negative.T + bias
@@ -290,7 +303,39 @@ class Prover:
         upper, slack, slope = self.backward(nodes, rows, constant, limits)
         worst = upper.argmin(dim=1)
         here = torch.arange(len(nodes), device=worst.device)
-        return upper[here, worst], slack[here, worst], slope[here, worst]
+        upper, slack, slope = upper[here, worst], slack[here, worst], slope[here, worst]
+        hard = positions(upper >= -slack)
+        if len(hard):
+            some = [(low[hard], high[hard]) for low, high in limits]
+            at = (hard, worst[hard])
+            tight = self.tighten(nodes.at(hard), rows[at][:, None], constant[at][:, None], some)
+            better = tight[0] < upper[hard]
+            for old, new in zip((upper, slack, slope), tight, strict=True):
+                old[hard[better]] = new[better]
+        return upper, slack, slope
+
+    def tighten(
+        self, nodes: Nodes, rows: Tensor, constant: Tensor, limits: list[tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Better slopes below the ReLUs that may be either way, by a few signed gradient steps (alpha-CROWN)."""
+        slopes = [lower_slopes(low, high) for low, high in limits]
+        best: tuple[Tensor, Tensor, Tensor] | None = None
+        for stride in STRIDES:
+            with torch.enable_grad():
+                for slope in slopes:
+                    slope.requires_grad_(True)
+                upper, slack, in_first = self.backward(nodes, rows, constant, limits, slopes)
+                grads = torch.autograd.grad(upper.sum(), slopes)
+            found = (upper[:, 0].detach(), slack[:, 0].detach(), in_first[:, 0].detach())
+            if best is None:
+                best = found
+            else:
+                better = found[0] < best[0]
+                for old, new in zip(best, found, strict=True):
+                    old[better] = new[better]
+            slopes = [(s.detach() - stride * g.sign()).clamp(0, 1) for s, g in zip(slopes, grads, strict=True)]
+        assert best is not None
+        return best
 
     def rivals(self, nodes: Nodes) -> Tensor:
         """The classes that the target must beat: the original one, or all others when it was asked for."""
@@ -301,15 +346,22 @@ class Prover:
         return classes[classes != nodes.target[:, None]].reshape(len(nodes), -1)
 
     def backward(
-        self, nodes: Nodes, rows: Tensor, constant: Tensor, limits: list[tuple[Tensor, Tensor]]
+        self,
+        nodes: Nodes,
+        rows: Tensor,
+        constant: Tensor,
+        limits: list[tuple[Tensor, Tensor]],
+        slopes: list[Tensor] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Upper bounds (N, m) on rows . a + constant, a the ReLU of the last layer in `limits`."""
+        """Upper bounds (N, m) on rows . a + constant, a the ReLU of the last layer in `limits`; what rounding
+        may have cost; and the slopes in the first layer. `slopes` are those of the lower side of each ReLU."""
         for depth in range(len(limits) - 1, -1, -1):
             low, high = limits[depth]
             crossing = (low < 0) & (high > 0)
             steep = torch.where(low >= 0, 1.0, torch.where(crossing, high / (high - low).clamp_min(1e-300), 0.0))
             lift = torch.where(crossing, -low * steep, 0.0)
-            flat = torch.where(low >= 0, 1.0, torch.where(crossing & (high > -low), 1.0, 0.0))
+            flat = lower_slopes(low, high) if slopes is None else slopes[depth]
+            flat = torch.where(low >= 0, 1.0, torch.where(crossing, flat, 0.0))
             positive, negative = rows.clamp_min(0), rows.clamp_max(0)
             constant = constant + (positive @ lift[:, :, None])[..., 0]
             rows = positive * steep[:, None] + negative * flat[:, None]
@@ -326,27 +378,55 @@ class Prover:
         middle = (rows @ start[:, :, None])[..., 0] + constant
         value = middle + self.best_sum(nodes, up)
         size = (rows.abs() @ start.abs()[:, :, None])[..., 0] + constant.abs() + up.abs().sum(dim=2)
-        size = size + (slope.abs() @ self.x[nodes.row].abs()[:, :, None])[..., 0]
-        return value, ROUNDING * (1 + size)
+        return value, ROUNDING * (1 + size + self.magnitude(nodes, slope))
+
+    def magnitude(self, nodes: Nodes, slope: Tensor) -> Tensor:
+        """The size of the terms slope x, which cancel in slope (x' - x)."""
+        active, x = self.active(nodes), self.x[nodes.row].abs()
+        x = x if active is None else x.gather(1, active)
+        return (slope.abs() @ x[:, :, None])[..., 0]
 
     def reach(self, nodes: Nodes, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The most (N, m, d) that each feature can add to rows . z by changing, and the slopes."""
-        slope = rows @ self.network.weight
-        x = self.x[nodes.row]
-        up = torch.maximum(slope * (nodes.low - x)[:, None], slope * (nodes.high - x)[:, None])
+        """The most (N, m, features) that each feature can add to rows . z by changing, and the slopes. Of
+        nodes in which all is decided, only the changed features are looked at (see `active`)."""
+        active = self.active(nodes)
+        x, low, high, state = self.x[nodes.row], nodes.low, nodes.high, nodes.state
+        if active is None:
+            slope = rows @ self.network.weight
+        else:
+            slope = rows @ self.network.weight.T[active].mT
+            x, low, high, state = (t.gather(1, active) for t in (x, low, high, state))
+        up = torch.maximum(slope * (low - x)[:, None], slope * (high - x)[:, None])
         for j, slot in self.slots.items():
             table = self.network.tables[j]
-            own = table[x[:, j].long()]
+            own = table[self.x[nodes.row, j].long()]
             values = rows @ table.T - (rows @ own[:, :, None])
-            up[:, :, j] = values.masked_fill(~nodes.options[:, None, slot], -torch.inf).amax(dim=2)
-        return torch.where((nodes.state == ALONE)[:, None], 0.0, up), slope
+            best = values.masked_fill(~nodes.options[:, None, slot], -torch.inf).amax(dim=2)
+            if active is None:
+                up[:, :, j] = best
+            else:
+                up = torch.where((active == j)[:, None], best[:, :, None], up)
+        return torch.where((state == ALONE)[:, None], 0.0, up), slope
+
+    def active(self, nodes: Nodes) -> Tensor | None:
+        """The changed features (N, k), if all nodes have everything decided; padded with others."""
+        if int(nodes.left.max()) > 0:
+            return None
+        changed = nodes.state == CHANGED
+        count = max(1, int(changed.sum(dim=1).max()))
+        return changed.to(torch.uint8).topk(count, dim=1).indices
+
+    def spread_out(self, nodes: Nodes, values: Tensor) -> Tensor:
+        """Values of the active features (N, k) at their places among all (N, d)."""
+        active = self.active(nodes)
+        return values if active is None else torch.zeros_like(nodes.low).scatter(1, active, values)
 
     def best_sum(self, nodes: Nodes, up: Tensor) -> Tensor:
         """All changed features, and the `left` best of the undecided ones."""
-        total = torch.where((nodes.state == CHANGED)[:, None], up, 0.0).sum(dim=2)
         most = int(nodes.left.max())
         if most == 0:
-            return total
+            return up.sum(dim=2)
+        total = torch.where((nodes.state == CHANGED)[:, None], up, 0.0).sum(dim=2)
         free = torch.where((nodes.state == UNDECIDED)[:, None], up, 0.0).clamp_min(0)
         top = free.topk(min(most, free.shape[2]), dim=2).values
         counted = torch.arange(top.shape[2], device=top.device) < nodes.left[:, None]
@@ -366,8 +446,7 @@ class Prover:
 
     def try_points(self, nodes: Nodes, slope_z: Tensor) -> None:
         """The point at which the relaxation of each node is largest: perhaps it is an answer."""
-        up, slope = self.reach(nodes, slope_z[:, None])
-        up, slope = up[:, 0], slope[:, 0]
+        up, slope = nodes.up, nodes.slope
         x = self.x[nodes.row]
         best = torch.where(slope > 0, nodes.high, nodes.low)
         for j, slot in self.slots.items():

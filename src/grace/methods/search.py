@@ -17,7 +17,7 @@ from grace.problem import Problem, positions
 from grace.space import nearly_sorted
 
 BEAM = 8
-LATER = 20  # features that are still tried after the first level: those that brought most on their own
+LATER = 64  # features that are still tried after the first level: those that brought most on their own
 CANDIDATES = 16  # answers of a row whose last value is moved to the boundary
 FINALISTS = 2  # and of those, how many are polished before the nearest is taken
 BISECTIONS = 8
@@ -30,6 +30,8 @@ def search(problem: Problem) -> Tensor:
     moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)
     for k in range(min(problem.max_features, found.shape[1])):
         part = problem.select(left)
+        if k:
+            states = refined(part, moves, states)
         margin = margins(part, moves, states)
         hits = margin >= problem.model.tolerance
         solved = hits.flatten(1).any(dim=1)
@@ -71,6 +73,22 @@ def margins(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
     owner = torch.arange(n, device=states.device).repeat_interleave(b)
     each, tried = problem.select(owner), moves.select(owner)
     return tried.margins(each, flat).masked_fill(~tried.allowed(each, flat), -torch.inf).reshape(n, b, -1)
+
+
+def refined(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
+    """Every state with the value of one of its changed features chosen anew, where that helps."""
+    n, b, d = states.shape
+    flat = states.reshape(n * b, d)
+    owner = torch.arange(n, device=states.device).repeat_interleave(b)
+    each = problem.select(owner)
+    own = moves.select(owner).of_features(flat != each.rows)
+    still = own.value != each.rows.gather(1, own.each())  # padding and moves back to x are no moves
+    still &= (flat != each.rows).gather(1, own.each())
+    margin = own.margins(each, flat).masked_fill(~still, -torch.inf)
+    best = margin.argmax(dim=1, keepdim=True)
+    changed = flat.scatter(1, own.each().gather(1, best), own.value.gather(1, best))
+    helps = margin.gather(1, best)[:, 0] > each.margin(flat) + 1e-9
+    return torch.where(helps[:, None], changed, flat).reshape(n, b, d)
 
 
 def strongest(best: Tensor) -> Tensor:
