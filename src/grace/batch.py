@@ -4,59 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from grace.answers import NOT_ASKED, Answers
+from grace.certificate import PROVEN
 from grace.explanation import Change, Explanation
-from grace.features import Bools, Categorical, Feature, Floats, Numeric, Value, plain
+from grace.features import Bools, Categorical, Feature, Numeric, Value, plain
 from grace.metrics import Metrics, measure
 from grace.models.base import softmax
 from grace.schema import Schema
 from grace.text import decimal, number
+from grace.ways_out import ways_out
 
 if TYPE_CHECKING:
     from grace.explainer import Explainer
-
-
-@dataclass(frozen=True)
-class Answers:
-    """What the explainer found, one entry per row."""
-
-    rows: Floats
-    contrast: Floats
-    success: Bools
-    trivial: Bools
-    before: Floats
-    after: Floats
-    distance: Floats
-    checks: Mapping[str, Bools]
-
-    @classmethod
-    def join(cls, parts: list[Answers]) -> Answers:
-        """The answers to several chunks, one after another."""
-        if len(parts) == 1:
-            return parts[0]
-        arrays = {
-            f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls) if f.name != "checks"
-        }
-        checks = {k: np.concatenate([p.checks[k] for p in parts]) for k in parts[0].checks}
-        return cls(**arrays, checks=checks)
 
 
 class Explanations:
     """A batch of explanations: a sequence of `Explanation`, and tables of the whole."""
 
     def __init__(
-        self, explainer: Explainer, answers: Answers, schema: Schema, index: pd.Index[Any], settings: Mapping[str, Any]
+        self, explainer: Explainer, answers: Answers, schema: Schema, index: pd.Index[Any], call: Mapping[str, Any]
     ) -> None:
         self.answers = answers
         self.schema = schema
         self.index = index
-        self.settings = settings
-        self._explainer = explainer
+        self.call = call
+        self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
+        self._ways_out: dict[int, list[str]] | None = None
+        self.explainer = explainer
         self._words = replace(schema, features=())
         self._classes = np.array(explainer.model.classes, dtype=object)
 
@@ -93,7 +73,11 @@ class Explanations:
 
     def __getitem__(self, i: int) -> Explanation:
         i = range(len(self))[i]
-        a, features = self.answers, self.schema.features
+        others = [self._explanation(i, a) for a in self.answers.alternatives if a.success[i]]
+        return replace(self._explanation(i, self.answers), alternatives=tuple(others))
+
+    def _explanation(self, i: int, a: Answers) -> Explanation:
+        features = self.schema.features
         old, new = a.rows[i], a.contrast[i]
         changes = [Change(f, _cell(f, old[j]), _cell(f, new[j])) for j, f in enumerate(features) if old[j] != new[j]]
         success = bool(a.success[i])
@@ -101,12 +85,13 @@ class Explanations:
             row={f.name: _cell(f, old[j]) for j, f in enumerate(features)},
             changes=tuple(sorted(changes, key=lambda c: -_length(c))),
             classes=tuple(self._classes),
-            original_class=self.original_class[i],
-            contrast_class=self.contrast_class[i],
+            original_class=self._classes[a.before[i].argmax()],
+            contrast_class=self._classes[a.after[i].argmax()] if success else None,
             before=tuple(softmax(a.before[[i]])[0].tolist()),
             after=tuple(softmax(a.after[[i]])[0].tolist()),
             success=success,
             reason="" if success else self._reason(i),
+            proof=self._proof(i, a),
             checks={k: bool(v[i]) for k, v in a.checks.items()},
             distance=float(a.distance[i]),
             notes=tuple(self._notes(i)),
@@ -117,12 +102,31 @@ class Explanations:
     def _reason(self, i: int) -> str:
         if self.answers.trivial[i]:
             return "it is in the class that was asked for already"
-        s = self.settings
-        most = "one change" if s["max_features"] == 1 else f"{s['max_features']} changes"
-        return (
-            f"no contrast was found by the {s['method']} method with at most {most} within the {s['domain']} ranges"
-            " (allow more with max_features, gamma or domain='minmax', or try another method)"
-        )
+        if self._ways_out is None:
+            self._ways_out = ways_out(self)
+        call = self.call
+        most = "one change" if call["max_features"] == 1 else f"{call['max_features']} changes"
+        proven = self.answers.proof[i] == PROVEN
+        exists = "exists (proven)" if proven else f"was found by the {call['method']} method"
+        found = "; ".join(self._ways_out.get(i, []))
+        hint = f"; {found}" if found else "; nor with any one of the limits lifted"
+        return f"no contrast {exists} with at most {most} within the {call['domain']} ranges{hint}"
+
+    def _proof(self, i: int, a: Answers) -> Mapping[str, Any] | None:
+        """What was proven, and about what."""
+        if a.proof[i] == NOT_ASKED:
+            return None
+        count = int((a.contrast[i] != a.rows[i]).sum())
+        return {
+            "verdict": ("minimal" if a.success[i] else "impossible") if a.proof[i] == PROVEN else "open",
+            "changes": count if a.success[i] else self.call["max_features"],
+            "domain": self.call["domain"],
+            "against": plain(self.call["against"]),
+            "frozen": [f.name for f in self.schema.features if f.frozen],
+            "gamma": self.call["gamma"],
+            "precision": "float64",
+            "weights": self.explainer.model.fingerprint(),
+        }
 
     def _notes(self, i: int) -> Iterator[str]:
         row = self.answers.rows[i]
@@ -135,6 +139,14 @@ class Explanations:
                 else:
                     ends = f"{number(decimal(low[j]))} to {number(decimal(high[j]))}"
                     yield f"{feature.name} is {number(decimal(row[j]))}, outside the allowed range {ends}"
+
+    def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
+        """The same question about some of the rows, with other settings or limits."""
+        call = {**self.call, **changes}
+        against = call["against"]
+        if pd.api.types.is_list_like(against):
+            call["against"] = [list(against)[i] for i in rows]
+        return self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)
 
     def to_frame(self) -> pd.DataFrame:
         """One line per row: classes, success, number of changes, the predicate, distance and sentence."""
@@ -165,7 +177,7 @@ class Explanations:
 
     def metrics(self, *, raw: bool = False) -> Metrics:
         """The paper's measures; `raw` adds the readings that need SU on raw values."""
-        a, su = self.answers, self._explainer.su
+        a, su = self.answers, self.explainer.su
         d = a.rows.shape[1]
         return measure(
             a.contrast != a.rows,
@@ -173,8 +185,8 @@ class Explanations:
             self.schema.contains(a.contrast),
             a.distance,
             su=np.full((d, d), np.nan) if su is None else su,
-            su_raw=self._explainer.su_raw() if raw else None,
-            max_features=self.settings["max_features"],
+            su_raw=self.explainer.su_raw() if raw else None,
+            max_features=self.call["max_features"],
         )
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,56 +11,24 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from grace.batch import Answers, Explanations
+from grace.answers import Answers, answer
+from grace.batch import Explanations
 from grace.errors import GraceError
-from grace.features import Domain, Floats, Value, plain, tail_of
+from grace.features import Domain, Floats, Value, tail_of
 from grace.frames import as_frame, some
 from grace.goal import Against, Flip, Goal
 from grace.information import discretise, raw_symbols, su_matrix
 from grace.methods import METHODS
 from grace.models.base import Model, checked_scores, class_codes, fill_value
 from grace.models.torch import warn_if_permuted
-from grace.polish import EXHAUSTIVE, polish
-from grace.problem import Background, Problem, positions
+from grace.problem import Background, Problem
 from grace.schema import Schema
-from grace.space import NORMS, Space
+from grace.settings import Settings, settings_of
+from grace.space import Space
 
 MOST_BACKGROUND = 20_000
 SAMPLE = 256  # rows on which a new model is tried
 CHUNK_BYTES = 1 << 24  # of rows worked on at a time
-LOCAL_MODELS = ("logistic", "tree")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What a search is allowed to do; every part can be changed for one call of `explain`."""
-
-    method: str = "gradient"
-    max_features: int = 5
-    gamma: float = 0.5
-    steps: int = 200
-    neighbours: int = 4
-    local_model: str = "logistic"
-    distance: str = "l1"
-    polish: bool = True
-    as_printed: bool = False
-
-    def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise GraceError(f"method={self.method!r} is unknown; use one of {', '.join(METHODS)}")
-        for name in ("max_features", "steps", "neighbours"):
-            number = getattr(self, name)
-            number = plain(number)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise GraceError(f"{name}={number!r}: it must be a whole number of at least 1")
-            object.__setattr__(self, name, number)
-        object.__setattr__(self, "gamma", plain(self.gamma))
-        if isinstance(self.gamma, bool) or not isinstance(self.gamma, int | float) or not 0 <= self.gamma <= 1:
-            raise GraceError(f"gamma={self.gamma!r}: it must lie between 0 and 1")
-        if self.distance not in NORMS:
-            raise GraceError(f"distance={self.distance!r} is unknown; use one of {', '.join(NORMS)}")
-        if self.local_model not in LOCAL_MODELS:
-            raise GraceError(f"local_model={self.local_model!r} is unknown; use one of {', '.join(LOCAL_MODELS)}")
 
 
 class Explainer:
@@ -164,48 +132,26 @@ class Explainer:
         step = max(1, CHUNK_BYTES // (8 * encoded.shape[1]))
         for start in range(0, len(encoded), step):
             here = slice(start, start + step)
-            parts.append(self._answer(encoded[here], None if goals is None else goals[here], schema, chosen))
-        index = as_frame(rows).index
-        return Explanations(self, Answers.join(parts), schema, index, {**asdict(chosen), "domain": schema.domain})
-
-    def _answer(self, encoded: Floats, wanted: Tensor | None, schema: Schema, settings: Settings) -> Answers:
-        """Algorithm 1 for one chunk of rows, then polish and verification."""
-        problem = self._problem(self._tensor(encoded), wanted, schema, settings)
-        method = METHODS[settings.method]
-        start = checked_scores(self.model, problem.rows)
-        trivial = problem.goal.margin(start) >= self.model.tolerance  # asked against its own class
-        ask = positions(~trivial)
-        found = problem.rows.clone()
-        if len(ask):
-            found[ask] = method.solve(problem.select(ask))
-        moved = (found != problem.rows).any(dim=1)
-        hit = positions(moved & problem.reached(found))
-        if settings.polish and method.polished and not method.polishes and len(hit):
-            found[hit] = polish(problem.select(hit), found[hit])
-        checks = self._verify(problem, found)
-        success = moved & checks["flip"]
-        for promise in method.promises:
-            success &= checks[promise]
-        contrast = torch.where(success[:, None], found, problem.rows)
-        end = checked_scores(self.model, contrast)
-        polished = method.polishes or (settings.polish and method.polished)
-        changes = (contrast != problem.rows).sum(dim=1)
-        checks["irreducible"] = success & polished & (changes <= EXHAUSTIVE)
-        return Answers(
-            rows=encoded,
-            contrast=contrast.cpu().numpy(),
-            success=success.cpu().numpy(),
-            trivial=trivial.cpu().numpy(),
-            before=start.cpu().numpy(),
-            after=end.cpu().numpy(),
-            distance=problem.space.distance(problem.rows, contrast).cpu().numpy(),
-            checks={k: v.cpu().numpy() for k, v in checks.items()},
-        )
+            wanted = None if goals is None else goals[here]
+            parts.append(answer(self._problem(self._tensor(encoded[here]), wanted, schema, chosen), chosen))
+        limits = {
+            "frozen": frozen,
+            "increase_only": increase_only,
+            "decrease_only": decrease_only,
+            "ranges": ranges,
+            "costs": costs,
+        }
+        call = {**asdict(chosen), "against": against, "domain": schema.domain, **limits}
+        return Explanations(self, Answers.join(parts), schema, as_frame(rows).index, call)
 
     def _problem(self, rows: Tensor, wanted: Tensor | None, schema: Schema, settings: Settings) -> Problem:
         space = self._space(schema, settings.distance)
         low, high, free = space.limits(rows)
-        goal: Goal = Flip(checked_scores(self.model, rows).argmax(dim=1)) if wanted is None else Against(wanted)
+        goal: Goal
+        if wanted is None:
+            goal = Flip(checked_scores(self.model, rows).argmax(dim=1), settings.confidence)
+        else:
+            goal = Against(wanted, settings.confidence)
         background = self._background(schema) if METHODS[settings.method].wants_background else None
         return Problem(
             model=self.model,
@@ -217,24 +163,13 @@ class Explainer:
             free=free,
             conflict=self._conflict(settings.gamma),
             max_features=settings.max_features,
+            prefer=settings.prefer,
             steps=settings.steps,
             neighbours=settings.neighbours,
             local_model=settings.local_model,
             as_printed=settings.as_printed,
             background=background,
         )
-
-    def _verify(self, problem: Problem, found: Tensor) -> dict[str, Tensor]:
-        """Flip, K, gamma and domain, checked on the final values."""
-        changed = found != problem.rows
-        member = changed.to(torch.float64)
-        redundant = ((member @ problem.conflict.to(torch.float64)) * member).sum(dim=1)
-        return {
-            "flip": problem.reached(found),
-            "features": changed.sum(dim=1) <= problem.max_features,
-            "gamma": redundant == 0,
-            "domain": problem.inside(found).all(dim=1),
-        }
 
     # -- parts --------------------------------------------------------------------------------
 
@@ -321,12 +256,3 @@ def _device(said: str | torch.device) -> torch.device:
     except (RuntimeError, AssertionError) as reason:
         raise GraceError(f"device={str(said)!r} cannot be used here: {str(reason).splitlines()[0]}") from reason
     return device
-
-
-def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:
-    """The settings with some changed; an unknown name is an error that lists the known ones."""
-    known = asdict(base)
-    for name in changes:
-        if name not in known:
-            raise GraceError(f"there is no setting {name!r}; settings are {', '.join(known)}, against and domain")
-    return replace(base, **changes)

@@ -64,11 +64,13 @@ class Explanation:
     after: tuple[float, ...]
     success: bool
     reason: str
+    proof: Mapping[str, Any] | None
     checks: Mapping[str, bool]
     distance: float
     notes: tuple[str, ...]
     settings: Mapping[str, Any]
     words: Schema = field(repr=False)
+    alternatives: tuple[Explanation, ...] = ()
 
     @property
     def contrast(self) -> dict[str, Value]:
@@ -119,6 +121,7 @@ class Explanation:
             "text": self.text(),
             "success": self.success,
             "reason": self.reason,
+            "proof": None if self.proof is None else dict(self.proof),
             "original_class": self.original_class,
             "contrast_class": self.contrast_class,
             "changes": [c.to_dict() for c in self.changes],
@@ -133,6 +136,7 @@ class Explanation:
             "row": dict(self.row),
             "settings": dict(self.settings),
             "words": self.words.to_dict(),
+            "alternatives": [e.to_dict() for e in self.alternatives],
         }
 
     @classmethod
@@ -141,6 +145,7 @@ class Explanation:
         derived = {"index", "text", "predicate", "influence"}
         parts = {k: v for k, v in data.items() if k not in derived}
         parts["changes"] = tuple(Change.from_dict(c) for c in data["changes"])
+        parts["alternatives"] = tuple(cls.from_dict(e) for e in data.get("alternatives", ()))
         parts["words"] = Schema.from_dict(data["words"])
         for key in ("classes", "before", "after", "notes"):
             parts[key] = tuple(data[key])

@@ -7,6 +7,7 @@ new goal and changes no method. The alternatives of a flip are the other classes
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -32,8 +33,13 @@ class Goal(ABC):
     asks_for_one: bool = False
     """Whether one class was asked for, which has to beat all others."""
 
-    offset: float = 0.0
-    """By how much, in scores, a winner has to beat each other class at least."""
+    confidence: float = 0.0
+    """The probability that a winner has to reach."""
+
+    @property
+    def offset(self) -> float:
+        """By how much, in scores, a winner has to beat each other class at least: p / (1 - p) of odds."""
+        return max(0.0, logit(self.confidence)) if self.confidence > 0 else 0.0
 
     def margin(self, scores: Tensor) -> Tensor:
         """How far inside the goal a row is: the best of its alternatives."""
@@ -48,23 +54,39 @@ def lead(scores: Tensor) -> Tensor:
     return scores - torch.where(first, best.values[..., 1:], best.values[..., :1])
 
 
+def surplus(scores: Tensor, confidence: float) -> Tensor:
+    """By how much each class leads; with a confidence, also by how much its probability exceeds it, in
+    logits."""
+    leads = lead(scores)
+    if confidence <= 0:
+        return leads
+    rest = torch.log1p(-scores.log_softmax(dim=-1).exp().clamp_max(1 - 1e-16))
+    odds = scores.log_softmax(dim=-1) - rest - logit(confidence)
+    return torch.minimum(leads, odds)
+
+
+def logit(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
 @dataclass(frozen=True)
 class Flip(Goal):
     """Any class but the original one: "why X?"."""
 
     original: Tensor
+    confidence: float = 0.0
 
     def margins(self, scores: Tensor) -> Tensor:
         classes = torch.arange(scores.shape[-1], device=scores.device)
         own = self.original.reshape(-1, *[1] * (scores.dim() - 1))
-        return lead(scores).masked_fill(classes == own, -torch.inf)
+        return surplus(scores, self.confidence).masked_fill(classes == own, -torch.inf)
 
     def winners(self, scores: Tensor) -> Tensor:
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes != self.original[:, None]
 
     def select(self, index: Tensor) -> Flip:
-        return Flip(self.original[index])
+        return Flip(self.original[index], self.confidence)
 
 
 @dataclass(frozen=True)
@@ -72,10 +94,11 @@ class Against(Goal):
     """One class that was asked for: "why X rather than Y?"."""
 
     wanted: Tensor
+    confidence: float = 0.0
 
     def margins(self, scores: Tensor) -> Tensor:
         index = self.wanted.reshape(-1, *[1] * (scores.dim() - 1)).expand(*scores.shape[:-1], 1)
-        return lead(scores).gather(-1, index)
+        return surplus(scores, self.confidence).gather(-1, index)
 
     def winners(self, scores: Tensor) -> Tensor:
         classes = torch.arange(scores.shape[1], device=scores.device)
@@ -84,4 +107,4 @@ class Against(Goal):
     asks_for_one = True
 
     def select(self, index: Tensor) -> Against:
-        return Against(self.wanted[index])
+        return Against(self.wanted[index], self.confidence)

@@ -44,6 +44,7 @@ class Problem:
     free: Tensor
     conflict: Tensor
     max_features: int = 5
+    prefer: str = "fewest"
     steps: int = 200
     neighbours: int = 4
     local_model: str = "logistic"

@@ -115,7 +115,8 @@ def load(directory: str | Path, model: Model | None = None) -> Explainer:
 
 
 def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
-    from grace.explainer import Explainer, Settings, settings_of
+    from grace.explainer import Explainer
+    from grace.settings import Settings, settings_of
 
     schemas = [Schema.from_dict(s) for s in head["schemas"]]
     schema = next(s for s in schemas if s.domain == head["domain"])

@@ -22,7 +22,17 @@ def sentence(e: Explanation) -> str:
         said = e.words.verb.format(**{"row": e.words.row, "class": before})
         return f"The model {said}; {e.reason}."
     said = e.words.verb.format(**{"row": e.words.row, "class": e.words.class_word(e.contrast_class)})
-    return f"Had {listed(clauses(e.changes))}, the model would have {said} rather than {before}."
+    return f"Had {listed(clauses(e.changes))}, the model would have {said} rather than {before}.{minimal(e)}"
+
+
+def minimal(e: Explanation) -> str:
+    """What a proof adds: that nothing smaller could have done it."""
+    if e.proof is None or e.proof["verdict"] != "minimal" or len(e.changes) < 2:
+        return ""
+    if len(e.changes) == 2:
+        return " Within these ranges, no single change could have done it."
+    fewer = {2: "two", 3: "three", 4: "four"}.get(len(e.changes) - 1, str(len(e.changes) - 1))
+    return f" Within these ranges, no {fewer} changes could have done it."
 
 
 def clauses(changes: Sequence[Change]) -> list[str]:

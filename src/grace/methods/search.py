@@ -29,6 +29,8 @@ def search(problem: Problem) -> Tensor:
     left = torch.arange(len(found), device=found.device)
     moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)
     for k in range(min(problem.max_features, found.shape[1])):
+        if moves.value.shape[1] == 0:
+            break
         part = problem.select(left)
         if k:
             states = refined(part, moves, states)
@@ -39,7 +41,7 @@ def search(problem: Problem) -> Tensor:
         if len(rows):
             answers = nearest_answer(part.select(rows), moves.select(rows), states[rows], hits[rows])
             take_better(problem, found, left[rows], answers)
-        rest = positions(~solved)
+        rest = positions(~solved) if problem.prefer == "fewest" else torch.arange(len(left), device=left.device)
         left, part, margin = left[rest], part.select(rest), margin[rest]
         if len(left) == 0 or k + 1 == problem.max_features:
             break
@@ -57,12 +59,17 @@ def search(problem: Problem) -> Tensor:
 
 
 def take_better(problem: Problem, found: Tensor, index: Tensor, answers: Tensor) -> None:
-    """Take the answers where they have fewer features than what was found, or as many and are nearer."""
+    """Take the answers where they are better than what was found: by default fewer features, or as many and
+    nearer."""
     rows, old = problem.rows[index], found[index]
     old_count, new_count = (old != rows).sum(dim=1), (answers != rows).sum(dim=1)
     old_length, new_length = problem.space.distance(rows, old), problem.space.distance(rows, answers)
     shorter = new_length < old_length * (1 - 1e-9)
-    take = (old_count == 0) | (new_count < old_count) | ((new_count == old_count) & shorter)
+    if problem.prefer == "nearest":
+        same = ~shorter & (new_length <= old_length * (1 + 1e-9))
+        take = (old_count == 0) | shorter | (same & (new_count < old_count))
+    else:
+        take = (old_count == 0) | (new_count < old_count) | ((new_count == old_count) & shorter)
     found[index[take]] = answers[take]
 
 
@@ -82,6 +89,8 @@ def refined(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
     owner = torch.arange(n, device=states.device).repeat_interleave(b)
     each = problem.select(owner)
     own = moves.select(owner).of_features(flat != each.rows)
+    if own.value.shape[1] == 0:
+        return states
     still = own.value != each.rows.gather(1, own.each())  # padding and moves back to x are no moves
     still &= (flat != each.rows).gather(1, own.each())
     margin = own.margins(each, flat).masked_fill(~still, -torch.inf)

@@ -44,6 +44,10 @@ class Model(ABC):
         """The vectors learnt for the categories of each categorical feature, where there are any."""
         return {}
 
+    def fingerprint(self) -> str:
+        """A hash of what the model has learnt, for records of proofs."""
+        return ""
+
     def refresh(self) -> None:
         """Called before each batch of questions: whatever was kept of the model may have changed."""
         return

@@ -83,8 +83,9 @@ def _of_sequential(module: nn.Sequential, model: TorchModel) -> ReluNetwork | No
     for layer in linear:
         if not isinstance(layer, nn.Linear):
             return None
-        bias = torch.zeros(layer.out_features) if layer.bias is None else layer.bias
-        layers.append((layer.weight.detach().double(), bias.detach().double().to(layer.weight.device)))
+        weight = layer.weight.detach().double()
+        bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().double()
+        layers.append((weight, bias))
     weight, bias = layers[-1]
     if len(weight) == 1 and len(model.classes) == 2:  # a single logit
         layers[-1] = (torch.cat([0 * weight, weight]), torch.cat([0 * bias, bias]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -181,6 +182,13 @@ class TorchModel(Model):
             state = {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
             self._cast = {k: t.detach().double() if t.is_floating_point() else t for k, t in state.items()}
         return self._cast
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for name, value in self.module.state_dict().items():
+            digest.update(name.encode())
+            digest.update(value.detach().cpu().double().numpy().tobytes())
+        return digest.hexdigest()
 
     def refresh(self) -> None:
         self._cast = None

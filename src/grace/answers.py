@@ -1,0 +1,153 @@
+"""Answering a batch: solve, polish, verify, prove, and look for alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from grace.certificate import FOUND, OPEN, PROVEN, prove
+from grace.features import Bools, Floats
+from grace.methods import METHODS
+from grace.models.base import checked_scores
+from grace.polish import EXHAUSTIVE, polish
+from grace.problem import Problem, positions
+from grace.settings import Settings
+
+NOT_ASKED = -1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was found, one entry per row."""
+
+    rows: Floats
+    contrast: Floats
+    success: Bools
+    trivial: Bools  # asked for the class the row has already
+    before: Floats  # scores
+    after: Floats
+    distance: Floats
+    proof: npt.NDArray[np.int64]  # PROVEN that nothing smaller exists (a miss: nothing at all), OPEN or NOT_ASKED
+    checks: Mapping[str, Bools]
+    alternatives: tuple[Answers, ...] = ()
+
+    @classmethod
+    def join(cls, parts: list[Answers]) -> Answers:
+        """The answers to several chunks, one after another."""
+        if len(parts) == 1:
+            return parts[0]
+        plain = [f.name for f in fields(cls) if f.name not in ("checks", "alternatives")]
+        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in plain}
+        checks = {k: np.concatenate([p.checks[k] for p in parts]) for k in parts[0].checks}
+        others = tuple(cls.join(list(same)) for same in zip(*(p.alternatives for p in parts), strict=True))
+        return cls(**arrays, checks=checks, alternatives=others)
+
+
+def answer(problem: Problem, settings: Settings) -> Answers:
+    """The best answer for each row, and up to n - 1 alternatives."""
+    first = _answer(problem, settings)
+    others: list[Answers] = []
+    barred = torch.zeros_like(problem.free)
+    for _ in range(settings.n - 1):
+        last = others[-1] if others else first
+        barred |= _key_feature(problem, last)
+        part = replace(problem, free=problem.free & ~barred)
+        found = _answer(part, replace(settings, prove=False))
+        others.append(_only_new(found, [first, *others]))
+    return replace(first, alternatives=tuple(others))
+
+
+def _answer(problem: Problem, settings: Settings) -> Answers:
+    method = METHODS[settings.method]
+    start = checked_scores(problem.model, problem.rows)
+    trivial = problem.goal.margin(start) >= problem.model.tolerance
+    ask = positions(~trivial)
+    found = problem.rows.clone()
+    if len(ask):
+        found[ask] = method.solve(problem.select(ask))
+    moved = (found != problem.rows).any(dim=1)
+    hit = positions(moved & problem.reached(found))
+    if settings.polish and method.polished and not method.polishes and len(hit):
+        found[hit] = polish(problem.select(hit), found[hit])
+    proof = torch.full_like(problem.rows[:, 0], NOT_ASKED, dtype=torch.int64)
+    if settings.prove:
+        reached = problem.reached(found) & ~trivial
+        found, proof = _proven(problem, found, reached, trivial, settings.budget)
+    checks = verify(problem, found)
+    success = (found != problem.rows).any(dim=1) & checks["flip"] & ~trivial
+    for promise in method.promises:
+        success &= checks[promise]
+    contrast = torch.where(success[:, None], found, problem.rows)
+    polished = method.polishes or (settings.polish and method.polished)
+    count = (contrast != problem.rows).sum(dim=1)
+    checks["irreducible"] = success & polished & (count <= EXHAUSTIVE)
+    return Answers(
+        rows=problem.rows.cpu().numpy(),
+        contrast=contrast.cpu().numpy(),
+        success=success.cpu().numpy(),
+        trivial=trivial.cpu().numpy(),
+        before=start.cpu().numpy(),
+        after=checked_scores(problem.model, contrast).cpu().numpy(),
+        distance=problem.space.distance(problem.rows, contrast).cpu().numpy(),
+        proof=proof.cpu().numpy(),
+        checks={k: v.cpu().numpy() for k, v in checks.items()},
+    )
+
+
+def verify(problem: Problem, found: Tensor) -> dict[str, Tensor]:
+    """Flip, K, gamma and domain, checked on the final values."""
+    changed = found != problem.rows
+    member = changed.to(torch.float64)
+    redundant = ((member @ problem.conflict.to(torch.float64)) * member).sum(dim=1)
+    return {
+        "flip": problem.reached(found),
+        "features": changed.sum(dim=1) <= problem.max_features,
+        "gamma": redundant == 0,
+        "domain": problem.inside(found).all(dim=1),
+    }
+
+
+def _proven(problem: Problem, found: Tensor, reached: Tensor, trivial: Tensor, budget: float) -> tuple[Tensor, Tensor]:
+    """Prove that no answer with fewer changes exists (of a miss: with at most K), or use the one that turns
+    up and prove again."""
+    found = found.clone()
+    proof = torch.where(trivial, NOT_ASKED, OPEN)
+    left = positions(~trivial)
+    while len(left):
+        part = problem.select(left)
+        count = (found[left] != part.rows).sum(dim=1)
+        most = torch.where(reached[left], count - 1, problem.max_features)
+        verdict = prove(part, most, budget)
+        proof[left[verdict.status == PROVEN]] = PROVEN
+        smaller = positions(verdict.status == FOUND)
+        if len(smaller):
+            found[left[smaller]] = polish(part.select(smaller), verdict.rows[smaller])
+            reached[left[smaller]] = True
+        left = left[smaller]
+    return found, proof
+
+
+def _key_feature(problem: Problem, answers: Answers) -> Tensor:
+    """The feature (n, d) of each answer that costs most: the next alternative has to do without it."""
+    contrast = torch.as_tensor(answers.contrast, device=problem.rows.device)
+    cost = problem.space.cost(problem.rows, contrast)
+    most = cost.argmax(dim=1, keepdim=True)
+    success = torch.as_tensor(answers.success, device=problem.rows.device)
+    return torch.zeros_like(problem.free).scatter(1, most, True) & success[:, None]
+
+
+def _only_new(found: Answers, earlier: list[Answers]) -> Answers:
+    """Alternatives without those that use all features of an earlier answer, or only some of them."""
+    changed = found.contrast != found.rows
+    keep = found.success.copy()
+    for other in earlier:
+        theirs = other.contrast != other.rows
+        apart = np.any(changed & ~theirs, axis=1) & np.any(theirs & ~changed, axis=1)
+        keep &= apart & other.success
+    contrast = np.where(keep[:, None], found.contrast, found.rows)
+    return replace(found, success=keep, contrast=contrast)

@@ -1,0 +1,65 @@
+"""What a search is allowed to do and asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from grace.errors import GraceError
+from grace.features import plain
+from grace.methods import METHODS
+from grace.space import NORMS
+
+CHOICES = {
+    "method": tuple(METHODS),
+    "prefer": ("fewest", "nearest"),
+    "distance": tuple(NORMS),
+    "local_model": ("logistic", "tree"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every part can be given to `Explainer`, and changed for one call of `explain`."""
+
+    method: str = "search"
+    max_features: int = 5
+    gamma: float = 0.5
+    prefer: str = "fewest"
+    distance: str = "l1"
+    confidence: float = 0.0
+    n: int = 1
+    prove: bool = False
+    budget: float = 1.0
+    steps: int = 200
+    neighbours: int = 4
+    local_model: str = "logistic"
+    polish: bool = True
+    as_printed: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            object.__setattr__(self, name, plain(value))
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise GraceError(f"{name}={getattr(self, name)!r} is unknown; use one of {', '.join(choices)}")
+        for name in ("max_features", "n", "steps", "neighbours"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise GraceError(f"{name}={number!r}: it must be a whole number of at least 1")
+        for name, most in (("gamma", 1.0), ("confidence", 0.999999), ("budget", float("inf"))):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= most:
+                limits = (
+                    "of at least 0" if name == "budget" else f"between 0 and {'1' if name == 'gamma' else 'below 1'}"
+                )
+                raise GraceError(f"{name}={number!r}: it must be a number {limits}")
+
+
+def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:
+    """The settings with some changed; an unknown name is an error that lists the known ones."""
+    known = asdict(base)
+    for name in changes:
+        if name not in known:
+            raise GraceError(f"there is no setting {name!r}; settings are {', '.join(known)}, against and domain")
+    return replace(base, **changes)
