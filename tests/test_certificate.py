@@ -1,0 +1,241 @@
+"""Proofs against exhaustive enumeration on small grids, and against an independent MILP solver."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.optimize import Bounds, LinearConstraint, milp
+from torch import nn
+
+import grace
+from grace.certificate import FOUND, PROVEN, prove
+from grace.models import Network, TorchModel
+from grace.models.relu import relu_network
+
+
+def explainer_of(
+    frame: pd.DataFrame, seed: int, hidden: tuple[int, ...] = (8, 6), classes: int = 3, tilt: float = 2.5
+) -> grace.Explainer:
+    """A random network; `tilt` favours the first class, so that leaving it is not too easy."""
+    schema = grace.Schema.infer(frame)
+    network = Network(schema, hidden, classes)
+    numeric = [f for f in schema.features if isinstance(f, grace.Numeric)]
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        centre, scale = torch.tensor([f.typical for f in numeric]), torch.tensor([f.spread for f in numeric])
+        network.initialise(centre, scale, generator)
+        for layer in network.layers:
+            layer.weight.mul_(1.5)
+            layer.bias.normal_(0, 0.5, generator=generator)
+        rows = torch.as_tensor(schema.encode(frame), dtype=torch.float32)
+        network.layers[-1].bias -= network(rows).mean(dim=0)  # every class somewhere
+        network.layers[-1].bias[0] += tilt
+    model = TorchModel(network.double().eval(), [f"c{i}" for i in range(classes)], outputs="logits", schema=schema)
+    return grace.Explainer(model, frame, domain="minmax")
+
+
+def grid(seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "a": rng.integers(0, 4, 40),
+            "b": rng.integers(-1, 2, 40),
+            "c": rng.choice(["u", "v", "w"], 40),
+            "d": rng.integers(0, 3, 40),
+            "e": rng.choice(["yes", "no"], 40),
+        }
+    )
+
+
+def problem_of(explainer: grace.Explainer, rows: pd.DataFrame, **limits: object):
+    settings = grace.settings.settings_of(explainer.settings, {"gamma": limits.pop("gamma", 1.0)})
+    schema = explainer.schema.constrain(**limits)
+    encoded = torch.as_tensor(explainer.schema.encode(rows))
+    return explainer._problem(encoded, None, schema, settings)
+
+
+def enumerated(problem, i: int, most: int) -> float:
+    """The best margin over every row with at most `most` allowed changes."""
+    space, x = problem.space, problem.rows[i]
+    values = []
+    for j in range(len(x)):
+        if not problem.free[i, j]:
+            values.append([])
+        elif j in space.categorical:
+            values.append([float(c) for c in space.open[j] if c != x[j]])
+        else:
+            span = range(int(problem.low[i, j]), int(problem.high[i, j]) + 1)
+            values.append([float(v) for v in span if v != x[j]])
+    best = -np.inf
+    for size in range(1, most + 1):
+        for chosen in combinations(range(len(x)), size):
+            if any(problem.conflict[p, q] for p, q in combinations(chosen, 2)):
+                continue
+            tried = list(product(*(values[j] for j in chosen)))
+            if tried:
+                rows = x.repeat(len(tried), 1)
+                rows[:, list(chosen)] = torch.tensor(tried, dtype=x.dtype)
+                part = problem.select(torch.full((len(tried),), i))
+                best = max(best, float(part.margin(rows).max()))
+    return best
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"frozen": ["a"]}, {"increase_only": ["a"], "decrease_only": ["d"]}, {"gamma": 0.02}]
+)
+@pytest.mark.parametrize(("seed", "tilt"), [(0, 2.5), (1, 0.7), (2, 2.5), (3, 2.5)])
+def test_agrees_with_trying_everything(seed: int, tilt: float, limits: dict) -> None:
+    frame = grid(seed)
+    explainer = explainer_of(frame, seed, tilt=tilt)
+    problem = problem_of(explainer, frame.head(12), **limits)
+    seen = set()
+    for most in (1, 2, 3):
+        verdict = prove(problem, torch.full((12,), most), budget=10)
+        for i in range(12):
+            best = enumerated(problem, i, most)
+            expected = FOUND if best >= 1e-6 else PROVEN
+            assert int(verdict.status[i]) == expected, (i, most, best)
+            seen.add(expected)
+            if expected == FOUND:
+                part, row = problem.select(torch.tensor([i])), verdict.rows[[i]]
+                assert part.reached(row).all()
+                assert part.inside(row).all()
+                assert (row != part.rows).sum() <= most
+    assert seen == {FOUND, PROVEN}
+
+
+def best_by_milp(weights: list[tuple[np.ndarray, np.ndarray]], x, low, high, most: int, own: int, target: int) -> float:
+    """max f_target - f_own over rows with at most `most` changes: big-M ReLUs, solved by HiGHS."""
+    d = len(x)
+    sizes = [len(b) for _, b in weights[:-1]]
+    total = 2 * d + 3 * sum(sizes)  # x, changed?, then z, a, on? per hidden layer
+    rows, lower, upper = [], [], []
+    bounds_low, bounds_high = np.full(total, -np.inf), np.full(total, np.inf)
+    integrality = np.zeros(total)
+    bounds_low[:d], bounds_high[:d] = np.minimum(low, x), np.maximum(high, x)
+    bounds_low[d : 2 * d], bounds_high[d : 2 * d], integrality[d : 2 * d] = 0, 1, 1
+
+    def add(terms: dict[int, float], least: float, greatest: float) -> None:
+        row = np.zeros(total)
+        for k, v in terms.items():
+            row[k] += v
+        rows.append(row)
+        lower.append(least)
+        upper.append(greatest)
+
+    for j in range(d):  # x' - x within change * range
+        add({j: 1, d + j: -(high[j] - x[j])}, -np.inf, x[j])
+        add({j: 1, d + j: -(low[j] - x[j])}, x[j], np.inf)
+    add({d + j: 1 for j in range(d)}, 0, most)
+    start, inputs, in_low, in_high = 2 * d, list(range(d)), bounds_low[:d], bounds_high[:d]
+    for (w, b), size in zip(weights[:-1], sizes, strict=True):
+        z_high = np.clip(w, 0, None) @ in_high + np.clip(w, None, 0) @ in_low + b
+        z_low = np.clip(w, 0, None) @ in_low + np.clip(w, None, 0) @ in_high + b
+        z, a, on = (list(range(start + k * size, start + (k + 1) * size)) for k in range(3))
+        for i in range(size):
+            add({z[i]: 1, **{inputs[k]: -w[i, k] for k in range(len(inputs))}}, b[i], b[i])
+            bounds_low[a[i]], bounds_low[on[i]], bounds_high[on[i]], integrality[on[i]] = 0, 0, 1, 1
+            add({a[i]: 1, z[i]: -1}, 0, np.inf)
+            add({a[i]: 1, z[i]: -1, on[i]: -min(z_low[i], 0)}, -np.inf, -min(z_low[i], 0))
+            add({a[i]: 1, on[i]: -max(z_high[i], 0)}, -np.inf, 0)
+        start, inputs = start + 3 * size, a
+        in_low, in_high = np.clip(z_low, 0, None), np.clip(z_high, 0, None)
+    w, b = weights[-1]
+    cost = np.zeros(total)
+    cost[inputs] = -(w[target] - w[own])
+    found = milp(
+        cost,
+        constraints=LinearConstraint(np.array(rows), lower, upper),
+        bounds=Bounds(bounds_low, bounds_high),
+        integrality=integrality,
+    )
+    assert found.success
+    return float(-found.fun + b[target] - b[own])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_agrees_with_a_milp_solver(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(40, 5)).round(3), columns=list("abcde"))
+    explainer = explainer_of(frame, seed, hidden=(6, 5), classes=2)
+    network = relu_network(explainer.model)
+    weights = [(w.detach().numpy(), b.detach().numpy()) for w, b in ((network.weight, network.bias), *network.later)]
+    problem = problem_of(explainer, frame.head(8))
+    low, high = problem.space.low.numpy(), problem.space.high.numpy()
+    for most in (1, 2):
+        verdict = prove(problem, torch.full((8,), most), budget=10)
+        for i in range(8):
+            x = problem.rows[i].numpy()
+            own = int(problem.model.scores(problem.rows[[i]]).argmax())
+            best = best_by_milp(weights, x, low, high, most, own, 1 - own)
+            if abs(best) > 1e-5:
+                assert int(verdict.status[i]) == (FOUND if best > 0 else PROVEN), (i, most, best)
+
+
+@pytest.mark.parametrize("hidden", [(7,), (6, 5, 4)])
+def test_any_depth(hidden: tuple[int, ...]) -> None:
+    frame = grid(9)
+    explainer = explainer_of(frame, 9, hidden=hidden)
+    problem = problem_of(explainer, frame.head(8))
+    verdict = prove(problem, torch.full((8,), 2), budget=10)
+    for i in range(8):
+        assert int(verdict.status[i]) == (FOUND if enumerated(problem, i, 2) >= 1e-6 else PROVEN)
+
+
+def test_relu_network_is_the_model() -> None:
+    explainer = explainer_of(grid(1), 1)
+    rows = torch.as_tensor(explainer.schema.encode(grid(1)))
+    torch.testing.assert_close(relu_network(explainer.model).scores(rows), explainer.model.scores(rows))
+
+
+def test_a_users_sequential_is_a_relu_network() -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=list("abc"))
+    single = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Dropout(), nn.Linear(5, 1))
+    model = grace.wrap(single, classes=["no", "yes"], outputs="logits")
+    explainer = grace.Explainer(model, frame)
+    rows = torch.as_tensor(frame.to_numpy(copy=True))
+    torch.testing.assert_close(relu_network(model).scores(rows), model.scores(rows))
+    assert all(e.proof is not None for e in explainer.explain(frame.head(3), prove=True))
+    curved = grace.wrap(nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)), classes=["no", "yes"])
+    with pytest.raises(grace.GraceError, match="Linear and ReLU"):
+        grace.Explainer(curved, frame).explain(frame.head(1), prove=True)
+
+
+def test_explanations_say_what_was_proven() -> None:
+    frame = grid(2)
+    explainer = explainer_of(frame, 2)
+    batch = explainer.explain(frame, gamma=1.0, prove=True, budget=10)
+    for i, e in enumerate(batch):
+        problem = problem_of(explainer, frame.iloc[[i]])
+        assert e.proof["verdict"] in ("minimal", "impossible")
+        assert (e.proof["verdict"] == "minimal") == e.success
+        if e.success and len(e.changes) > 1:
+            assert enumerated(problem, 0, len(e.changes) - 1) < 1e-6
+            assert "Within these ranges, no" in e.text()
+        if not e.success:
+            assert enumerated(problem, 0, 5) < 1e-6
+            assert "exists (proven)" in e.reason
+        assert grace.Explanation.from_json(e.to_json()) == e
+    assert any(len(e.changes) > 1 for e in batch)
+
+
+def test_a_smaller_answer_is_used() -> None:
+    """The gradient walk alone is not minimal; with a proof its answers become so."""
+    frame = grid(5)
+    explainer = explainer_of(frame, 5)
+    plain = explainer.explain(frame, gamma=1.0, method="gradient")
+    proven = explainer.explain(frame, gamma=1.0, method="gradient", prove=True, budget=10)
+    before, after = plain.changed.sum(axis=1)[plain.success], proven.changed.sum(axis=1)[plain.success]
+    assert (after <= before).all()
+    assert (after < before).any() or proven.success.sum() > plain.success.sum()
+
+
+def test_out_of_time_is_open() -> None:
+    frame = grid(3)
+    explainer = explainer_of(frame, 3)
+    verdict = prove(problem_of(explainer, frame.head(12)), torch.full((12,), 3), budget=0)
+    assert (verdict.status != PROVEN).any()
