@@ -16,7 +16,7 @@ from grace import __version__
 from grace.errors import GraceError
 from grace.terminal import domain_of, label_of, read_table, show, training_bar, write_batch, write_text
 
-METHODS = ("gradient", "local", "nearest", "deepfool")
+METHODS = ("search", "gradient", "local", "nearest", "deepfool")
 FORMATS = (".csv", ".parquet", ".jsonl")
 
 
@@ -47,7 +47,7 @@ def main() -> None:
 
 @main.command()
 @click.option("--out", default="grace-demo.html", show_default=True, help="Where to write the page.", type=click.Path())
-@click.option("--method", type=click.Choice(METHODS), default="gradient", show_default=True)
+@click.option("--method", type=click.Choice(METHODS), default="search", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON instead.")
 def demo(out: str, method: str, as_json: bool) -> None:
     """Train the paper's network on breast-cancer data and explain the patient of its case study.
@@ -74,7 +74,7 @@ def demo(out: str, method: str, as_json: bool) -> None:
     test = model.impute(parts.test)
     accuracy = float((model.predict(test) == parts.test[table.target]).mean())
     explainer = Explainer(model, parts.train, method=method)
-    e = explainer.explain(table.frame[patient])[0]
+    e = explainer.explain(table.frame[patient], prove=True, n=3)[0]
     if as_json:
         click.echo(e.to_json())
         return
@@ -216,9 +216,17 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
 @click.option(
     "--method",
     type=click.Choice(METHODS),
-    help="gradient and local: the paper's; nearest: a real row; deepfool: no limits.",
+    help="search (the default), the paper's gradient and local, its baselines nearest and deepfool.",
 )
 @click.option("--max-features", type=int, help="Change at most this many features.")
+@click.option("-n", type=int, help="Up to this many explanations, each with other features.")
+@click.option("--prove/--no-prove", default=None, help="Prove that no smaller change exists (ReLU networks).")
+@click.option("--budget", type=float, help="Seconds a proof may take per row.")
+@click.option("--confidence", type=float, help="The probability the contrast class has to reach, such as 0.6.")
+@click.option("--prefer", type=click.Choice(("fewest", "nearest")), help="Fewest features first, or smallest distance.")
+@click.option("--frozen", multiple=True, metavar="COLUMN", help="A column that must not change; may be repeated.")
+@click.option("--increase-only", multiple=True, metavar="COLUMN", help="A column that may only go up.")
+@click.option("--decrease-only", multiple=True, metavar="COLUMN", help="A column that may only go down.")
 @click.option("--gamma", type=float, help="Most redundancy (SU) between two changed features, 0 to 1.")
 @click.option("--against", help="The class to contrast with.")
 @click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9.")
@@ -240,6 +248,7 @@ def explain(
     Examples:
       grace explain model/ loans.csv --row 7
       grace explain model/ loans.csv --against good --max-features 3
+      grace explain model/ loans.csv --row 7 --frozen age --prove -n 3
       grace explain model/ loans.csv --out why.jsonl
     """
     from grace.store import load
@@ -254,7 +263,7 @@ def explain(
         frame = frame.iloc[[row]]
     if impute:
         frame = explainer.model.impute(frame)
-    chosen = {k: v for k, v in settings.items() if v is not None}
+    chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
     label = None if against is None else label_of(against, explainer.model.classes)
     batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
     if out is not None:

@@ -48,6 +48,7 @@ def page(e: Explanation) -> str:
 <p class=says>{escape(e.text())}</p>
 {_changes(e) if e.changes else ""}
 {_probabilities(e)}
+{_alternatives(e)}
 {notes}
 <details><summary>The {len(e.row) - len(changed)} features that stay as they are</summary>
 <table><tr><th>feature</th><th class=n>value</th></tr>{rest}</table></details>
@@ -100,6 +101,13 @@ def _probabilities(e: Explanation) -> str:
     )
     return f"""<h2>How sure the model is</h2>
 <table><tr><th>class</th><th class=n>as it is</th><th class=n>with the changes</th></tr>{lines}</table>"""
+
+
+def _alternatives(e: Explanation) -> str:
+    if not e.alternatives:
+        return ""
+    lines = "".join(f"<li>{escape(other.text())}</li>" for other in e.alternatives)
+    return f"<h2>It could also have been otherwise</h2><ul>{lines}</ul>"
 
 
 def _checks(e: Explanation) -> str:

@@ -37,6 +37,8 @@ def show(console: Console, e: Explanation) -> None:
         console.print(table)
         console.print()
     console.print(e.text(), highlight=False, markup=False, soft_wrap=True)
+    for other in e.alternatives:
+        console.print(f"Or: {other.text()}", highlight=False, markup=False, soft_wrap=True)
     for note in e.notes:
         console.print(f"Note: {note}.", style="dim", highlight=False, markup=False, soft_wrap=True)
 
