@@ -106,6 +106,10 @@ class Prover:
             self.slots[j] = slice(begin, begin + len(table))
             begin += len(table)
         self.option_count = begin
+        span = (problem.space.high - problem.space.low).nan_to_num(posinf=0)
+        self.influence = network.weight.abs().sum(dim=0) * span
+        for j, table in network.tables.items():
+            self.influence[j] = (table.amax(dim=0) - table.amin(dim=0)).sum()
         width = max(len(w) for w, _ in ((network.weight, network.bias), *network.later))
         self.batch = max(16, NODE_BYTES // (8 * width * max(self.x.shape[1], width)))
 
@@ -165,18 +169,18 @@ class Prover:
 
     def branch(self, nodes: Nodes) -> Nodes:
         """The children of nodes: decide one more feature, or halve a range."""
-        up = nodes.up
+        # a feature that brings nothing in the relaxation still loosens it: decide it too, by its influence
+        worth = nodes.up.clamp_min(0) + 1e-6 * self.influence
         undecided = (nodes.state == UNDECIDED) & (nodes.left > 0)[:, None]
         split = self.split_weight(nodes)
-        promising = (undecided & (up > 0)).any(dim=1)
-        halve = ~promising & (split > 0).any(dim=1)
-        decide = promising | (~halve & undecided.any(dim=1))
+        decide = undecided.any(dim=1)
+        halve = ~decide & (split > 0).any(dim=1)
         # a point, or as good as one, that no bound excludes
         self.note(nodes.at(positions(~halve & ~decide)))
         parts = []
         first, second = positions(decide), positions(halve)
         if len(first):
-            parts += self.decide(nodes.at(first), torch.where(undecided[first], up[first], -torch.inf))
+            parts += self.decide(nodes.at(first), torch.where(undecided[first], worth[first], -torch.inf))
         if len(second):
             parts += self.halve(nodes.at(second), split[second].argmax(dim=1))
         return Nodes.join(parts) if parts else nodes.at(first)
@@ -281,38 +285,67 @@ class Prover:
 
     def bound(self, nodes: Nodes) -> tuple[Tensor, Tensor, Tensor]:
         """An upper bound on the margin of the target, what rounding may have cost, and the slope of the
-        deciding relaxation in the first layer."""
-        limits = [self.concrete_first(nodes)]
-        for depth in range(len(self.network.later) - 1):
-            weight, bias = self.network.later[depth]
-            rows = weight.expand(len(nodes), *weight.shape)
-            constant = bias.expand(len(nodes), -1)
-            upper, slack, _ = self.backward(nodes, rows, constant, limits)
-            upper = upper + slack
-            lower, slack, _ = self.backward(nodes, -rows, -constant, limits)
-            lower = lower + slack
+        deciding relaxation in the first layer. Most nodes fall to cheap interval limits of the inner layers;
+        the others get relaxed limits, and better slopes below their ReLUs."""
+        first = self.concrete_first(nodes)
+        upper, slack, slope = self.margin_bound(nodes, self.limits(nodes, first, relaxed=False))
+        if len(self.network.later) > 1:
+            self.improve(nodes, first, (upper, slack, slope), relaxed=True)
+        self.improve(nodes, first, (upper, slack, slope), relaxed=True, tightened=True)
+        return upper, slack, slope
+
+    def improve(
+        self,
+        nodes: Nodes,
+        first: tuple[Tensor, Tensor],
+        bounds: tuple[Tensor, Tensor, Tensor],
+        *,
+        relaxed: bool,
+        tightened: bool = False,
+    ) -> None:
+        """Bound the nodes that are not done yet with more effort, and keep what is better."""
+        hard = positions(bounds[0] >= -bounds[1])
+        if len(hard) == 0:
+            return
+        some = nodes.at(hard)
+        limits = self.limits(some, (first[0][hard], first[1][hard]), relaxed=relaxed)
+        found = self.margin_bound(some, limits, tightened=tightened)
+        better = found[0] < bounds[0][hard]
+        for old, new in zip(bounds, found, strict=True):
+            old[hard[better]] = new[better]
+
+    def limits(self, nodes: Nodes, first: tuple[Tensor, Tensor], *, relaxed: bool) -> list[tuple[Tensor, Tensor]]:
+        """Limits of every hidden layer before its ReLU: by intervals, and by relaxation if asked for."""
+        limits = [first]
+        for weight, bias in self.network.later[:-1]:
             least, most = (side.clamp_min(0) for side in limits[-1])
             positive, negative = weight.clamp_min(0), weight.clamp_max(0)
-            by_interval = most @ positive.T + least @ negative.T + bias
-            by_interval_low = least @ positive.T + most @ negative.T + bias
-            limits.append((torch.maximum(-lower, by_interval_low), torch.minimum(upper, by_interval)))
+            high = most @ positive.T + least @ negative.T + bias
+            low = least @ positive.T + most @ negative.T + bias
+            margin = ROUNDING * (1 + most @ weight.abs().T + bias.abs())
+            low, high = low - margin, high + margin
+            if relaxed:
+                rows, constant = weight.expand(len(nodes), *weight.shape), bias.expand(len(nodes), -1)
+                upper, slack, _ = self.backward(nodes, rows, constant, limits)
+                high = torch.minimum(high, upper + slack)
+                upper, slack, _ = self.backward(nodes, -rows, -constant, limits)
+                low = torch.maximum(low, -upper - slack)
+            limits.append((low, high))
+        return limits
+
+    def margin_bound(
+        self, nodes: Nodes, limits: list[tuple[Tensor, Tensor]], *, tightened: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The bound on the target's margin over the rival it beats least."""
         weight, bias = self.network.later[-1]
         rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
         rows = weight[nodes.target][:, None] - weight[rivals]
         constant = bias[nodes.target][:, None] - bias[rivals] - self.problem.goal.offset
         upper, slack, slope = self.backward(nodes, rows, constant, limits)
-        worst = upper.argmin(dim=1)
-        here = torch.arange(len(nodes), device=worst.device)
-        upper, slack, slope = upper[here, worst], slack[here, worst], slope[here, worst]
-        hard = positions(upper >= -slack)
-        if len(hard):
-            some = [(low[hard], high[hard]) for low, high in limits]
-            at = (hard, worst[hard])
-            tight = self.tighten(nodes.at(hard), rows[at][:, None], constant[at][:, None], some)
-            better = tight[0] < upper[hard]
-            for old, new in zip((upper, slack, slope), tight, strict=True):
-                old[hard[better]] = new[better]
-        return upper, slack, slope
+        worst = (torch.arange(len(nodes), device=upper.device), upper.argmin(dim=1))
+        if tightened:
+            return self.tighten(nodes, rows[worst][:, None], constant[worst][:, None], limits)
+        return upper[worst], slack[worst], slope[worst]
 
     def tighten(
         self, nodes: Nodes, rows: Tensor, constant: Tensor, limits: list[tuple[Tensor, Tensor]]
