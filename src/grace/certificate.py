@@ -58,6 +58,7 @@ class Nodes:
     bound: Tensor  # (N,)
     up: Tensor  # (N, d) what each feature brings at most in the relaxation
     slope: Tensor  # (N, d) of the relaxation
+    slack: Tensor  # (N,) what rounding may have cost
 
     def __len__(self) -> int:
         return len(self.row)
@@ -165,27 +166,56 @@ class Prover:
         bound = torch.full((n,), torch.inf, dtype=torch.float64, device=self.x.device)
         left = torch.minimum(most[row], torch.full_like(row, d))
         none = torch.zeros_like(problem.low)
-        return Nodes(row, target, problem.low, problem.high, state, options, left, bound, none, none)
+        return Nodes(row, target, problem.low, problem.high, state, options, left, bound, none, none, 0 * bound)
 
     def branch(self, nodes: Nodes) -> Nodes:
         """The children of nodes: decide one more feature, or halve a range."""
+        down, upward = self.possible(nodes)
+        pointless = (nodes.state == UNDECIDED) & ~down & ~upward
+        state = nodes.state.masked_fill(pointless, ALONE)
+        settled = (state != UNDECIDED).all(dim=1) & (nodes.left > 0)  # bound it again, with all decided
+        nodes = replace(nodes, state=state, left=torch.where(settled, 0, nodes.left))
         # a feature that brings nothing in the relaxation still loosens it: decide it too, by its influence
         worth = nodes.up.clamp_min(0) + 1e-6 * self.influence
         undecided = (nodes.state == UNDECIDED) & (nodes.left > 0)[:, None]
         split = self.split_weight(nodes)
         decide = undecided.any(dim=1)
-        halve = ~decide & (split > 0).any(dim=1)
+        halve = ~decide & ~settled & (split > 0).any(dim=1)
         # a point, or as good as one, that no bound excludes
-        self.note(nodes.at(positions(~halve & ~decide)))
-        parts = []
+        self.note(nodes.at(positions(~halve & ~decide & ~settled)))
+        parts = [nodes.at(positions(settled))]
         first, second = positions(decide), positions(halve)
         if len(first):
-            parts += self.decide(nodes.at(first), torch.where(undecided[first], worth[first], -torch.inf))
+            worth = torch.where(undecided, worth, -torch.inf)
+            parts += self.decide(nodes.at(first), worth[first], down[first], upward[first])
         if len(second):
             parts += self.halve(nodes.at(second), split[second].argmax(dim=1))
-        return Nodes.join(parts) if parts else nodes.at(first)
+        return Nodes.join(parts)
 
-    def decide(self, nodes: Nodes, worth: Tensor) -> list[Nodes]:
+    def possible(self, nodes: Nodes) -> tuple[Tensor, Tensor]:
+        """Whether each undecided feature (N, d), changed downwards or upwards, leaves a chance: the node's own
+        relaxation holds for its children, so it may rule them out before they are bounded."""
+        gain = torch.where(nodes.state == UNDECIDED, nodes.up, 0.0).clamp_min(0)
+        most = max(1, int(nodes.left.max()))
+        top = gain.topk(min(most, gain.shape[1]), dim=1).values
+        place = torch.arange(top.shape[1], device=top.device)
+        total = torch.where(place < nodes.left[:, None], top, 0.0).sum(dim=1, keepdim=True)
+        without_last = torch.where(place < nodes.left[:, None] - 1, top, 0.0).sum(dim=1, keepdim=True)
+        last = total - without_last
+        others = torch.where(gain >= last, total - gain, without_last)  # the best that the others may add
+        base = nodes.bound[:, None] - total + nodes.slack[:, None]
+        x, whole = self.x[nodes.row], self.problem.space.is_integer.to(gain.dtype)
+        near = nodes.slope * whole
+        up = torch.maximum(nodes.slope * (nodes.high - x), near)
+        down = torch.maximum(nodes.slope * (nodes.low - x), -near)
+        for j in self.slots:
+            up[:, j] = down[:, j] = nodes.up[:, j]
+        number = self.numeric
+        can_up = (base + up + others >= 0) & (~number | (nodes.high > x))
+        can_down = (base + down + others >= 0) & (~number | (nodes.low < x))
+        return can_down, can_up
+
+    def decide(self, nodes: Nodes, worth: Tensor, down: Tensor, upward: Tensor) -> list[Nodes]:
         """Several features at once, the most promising first: a feature is changed and those before it are left
         alone; or all of them are left alone."""
         parts = []
@@ -195,7 +225,8 @@ class Prover:
             if len(some) == 0:
                 break
             feature = best.indices[:, place]
-            parts += self.change(nodes.at(some), feature[some])
+            at = feature[some][:, None]
+            parts += self.change(nodes.at(some), feature[some], down[some].gather(1, at), upward[some].gather(1, at))
             nodes = replace(nodes, state=self.alone(nodes, feature, torch.isfinite(best.values[:, place])))
         return [nodes, *parts]
 
@@ -204,7 +235,7 @@ class Prover:
         state = nodes.state.scatter(1, feature[:, None], ALONE)
         return torch.where(where[:, None], state, nodes.state)
 
-    def change(self, nodes: Nodes, feature: Tensor) -> list[Nodes]:
+    def change(self, nodes: Nodes, feature: Tensor, can_down: Tensor, can_up: Tensor) -> list[Nodes]:
         """A feature changed downwards or upwards (a category: changed)."""
         at = feature[:, None]
         conflict = self.problem.conflict[feature]
@@ -215,8 +246,7 @@ class Prover:
         x = self.x[nodes.row].gather(1, at)
         is_number = self.numeric[feature]
         low, high = nodes.low.gather(1, at), nodes.high.gather(1, at)
-        below = positions(is_number & (low < x)[:, 0])
-        above = positions(is_number & (high > x)[:, 0])
+        below, above = positions(is_number & can_down[:, 0]), positions(is_number & can_up[:, 0])
         whole = self.problem.space.is_integer[at].to(x.dtype)  # the nearest other whole number
         down = self.with_range(changed, at, low, torch.minimum(high, x - whole)).at(below)
         up = self.with_range(changed, at, torch.maximum(low, x + whole), high).at(above)
@@ -277,7 +307,7 @@ class Prover:
             self.nodes_done += torch.bincount(part.row, minlength=len(self.x))
             up, slope = self.reach(part, slope_z[:, None])
             up, slope = self.spread_out(part, up[:, 0]), self.spread_out(part, slope[:, 0])
-            part = replace(part, bound=bound, up=up, slope=slope)
+            part = replace(part, bound=bound, up=up, slope=slope, slack=slack)
             self.try_points(part, slope_z)
             alive = (bound >= -slack) & (self.status[part.row] == OPEN)
             kept.append(part.at(positions(alive)))
