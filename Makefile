@@ -20,6 +20,7 @@ test-all: .venv/.dev lint  ## every test
 
 bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/quality.py
+	$(BIN)/python benchmarks/minimal.py
 	$(BIN)/python benchmarks/speed.py
 
 lint: .venv/.dev
