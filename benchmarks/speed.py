@@ -41,7 +41,7 @@ def main() -> None:
     print(f"{torch.get_num_threads()} threads; spam, {len(rows)} test rows")
     print(f"floor: one forward and backward pass, {floor * 1e3:.2f} ms")
     print(f"{'':24}{'ms per row':>12}{'times the floor':>18}")
-    for method in ("gradient", "local", "nearest", "deepfool"):
+    for method in ("search", "gradient", "local", "nearest", "deepfool"):
         for domain in ("minmax", "central"):
             spent = median_time(lambda m=method, d=domain: explainer.explain(parts.test, method=m, domain=d), 3)
             print(f"{method:12}{domain:12}{spent / len(rows) * 1e3:12.3f}{spent / floor:18.0f}")

@@ -239,3 +239,10 @@ def test_out_of_time_is_open() -> None:
     explainer = explainer_of(frame, 3)
     verdict = prove(problem_of(explainer, frame.head(12)), torch.full((12,), 3), budget=0)
     assert (verdict.status != PROVEN).any()
+
+
+def test_an_endless_range_is_an_error() -> None:
+    frame = grid(3)
+    explainer = explainer_of(frame, 3)
+    with pytest.raises(grace.GraceError, match="'a' has no finite range"):
+        explainer.explain(frame.head(1), prove=True, method="gradient", ranges={"a": (0, float("inf"))})

@@ -9,11 +9,12 @@ space        the coordinates in which a row moves
 goal         what counts as an answer: a margin on the scores
 information  entropy, MDLP bins, symmetrical uncertainty (SU)
 ranking      W_Gradient, W_Local, and W_Entropy (SU ≤ γ) around either
-methods      gradient, local, nearest, deepfool: rows to contrastive rows
+methods      search, gradient, local, nearest, deepfool: rows to contrastive rows
 polish       makes any x̃ irreducible, near and sayable
-explainer    puts it together and verifies what came out
-explanation  one answer, batch many; text, report and metrics say what was found
-datasets     the paper's tables; training its networks; store saves; cli is the command
+certificate  proves that no smaller change exists, on the bounds of relaxation
+answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
+explanation  one answer, batch many; text, report, metrics and ways_out say what was found
+datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
 """
 
 from __future__ import annotations
