@@ -28,6 +28,7 @@ def search(problem: Problem) -> Tensor:
     found = problem.rows.clone()
     left = torch.arange(len(found), device=found.device)
     moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)
+    candidates: list[tuple[Tensor, Tensor]] = []  # answers to polish, each with the rows they belong to
     for k in range(min(problem.max_features, found.shape[1])):
         if moves.value.shape[1] == 0:
             break
@@ -39,8 +40,8 @@ def search(problem: Problem) -> Tensor:
         solved = hits.flatten(1).any(dim=1)
         rows = positions(solved)
         if len(rows):
-            answers = nearest_answer(part.select(rows), moves.select(rows), states[rows], hits[rows])
-            take_better(problem, found, left[rows], answers)
+            near = nearest_answers(part.select(rows), moves.select(rows), states[rows], hits[rows])
+            candidates += [(left[rows[index]], answers) for index, answers in near]
         rest = positions(~solved) if problem.prefer == "fewest" else torch.arange(len(left), device=left.device)
         left, part, margin = left[rest], part.select(rest), margin[rest]
         if len(left) == 0 or k + 1 == problem.max_features:
@@ -53,8 +54,14 @@ def search(problem: Problem) -> Tensor:
     for walk in (gradient, local) if problem.background is not None else (gradient,):
         walked = walk(problem)
         hit = positions((walked != problem.rows).any(dim=1))
-        if len(hit):
-            take_better(problem, found, hit, polish(problem.select(hit), walked[hit]))
+        candidates.append((hit, walked[hit]))
+    # all in one go: polish is many small steps, which cost the same for few rows as for many
+    owner = torch.cat([index for index, _ in candidates])
+    if len(owner):
+        polished = polish(problem.select(owner), torch.cat([rows for _, rows in candidates]))
+        sizes = [len(index) for index, _ in candidates]
+        for (index, _), answers in zip(candidates, torch.split(polished, sizes), strict=True):
+            take_better(problem, found, index, answers)
     return found
 
 
@@ -157,9 +164,9 @@ def next_beam(problem: Problem, moves: Moves, states: Tensor, margin: Tensor) ->
     return rows.gather(1, rank[:, :, None].expand(-1, -1, rows.shape[2]))
 
 
-def nearest_answer(problem: Problem, moves: Moves, states: Tensor, hits: Tensor) -> Tensor:
-    """Of the moves that reach the goal: bring the nearest of different features to the boundary, polish the
-    nearest of those, and take the best."""
+def nearest_answers(problem: Problem, moves: Moves, states: Tensor, hits: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Of the moves that reach the goal: bring the nearest of different features to the boundary, and return
+    the nearest of those, each with the rows it belongs to."""
     base = problem.space.cost(problem.rows[:, None], states).sum(dim=2)
     cost = base[:, :, None] + moves.cost(problem)[:, None]
     best, where = per_feature_best(torch.where(hits, -cost, -torch.inf), moves, states.shape[2])
@@ -172,13 +179,11 @@ def nearest_answer(problem: Problem, moves: Moves, states: Tensor, hits: Tensor)
     order = nearly_sorted(finite(torch.where(usable, -length, -torch.inf)))[:, :FINALISTS]
     usable = usable.gather(1, order)
     rows = rows.gather(1, order[:, :, None].expand(-1, -1, rows.shape[2]))
-    owner, place = torch.nonzero(usable, as_tuple=True)
-    rows[owner, place] = polish(problem.select(owner), rows[owner, place])
-    size = (rows != problem.rows[:, None]).sum(dim=2).to(length.dtype)
-    length = problem.space.distance(problem.rows[:, None], rows)
-    longest = length.amax(dim=1, keepdim=True) + 1
-    best = nearly_sorted(-torch.where(usable, size * longest + length, (size.amax() + 2) * longest))[:, 0]
-    return rows[torch.arange(len(rows), device=rows.device), best]
+    out = []
+    for place in range(rows.shape[1]):
+        index = positions(usable[:, place])
+        out.append((index, rows[index, place]))
+    return out
 
 
 def to_boundary(problem: Problem, rows: Tensor, feature: Tensor, usable: Tensor) -> Tensor:
