@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from grace.models.relu import ReluNetwork, relu_network
-from grace.problem import Problem
+from grace.problem import Problem, positions
 
 VALUES = 16  # tried per number
 CLOSE = 0.2  # of a spread: the smallest step tried
@@ -41,6 +41,12 @@ class Moves:
         order = kept.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices
         order = order[:, : int(kept.sum(dim=1).max())]
         return Moves(self.each().gather(1, order), self.value.gather(1, order), self.network)
+
+    def thinned(self, problem: Problem) -> Moves:
+        """Every other value of each number, the ends of its range included; all categories."""
+        number = problem.space.is_numeric[self.feature[0]]
+        keep = positions(~number | (torch.arange(len(number), device=number.device) % 2 == 1))
+        return Moves(self.feature[:, keep], self.value[:, keep], self.network)
 
     def allowed(self, problem: Problem, states: Tensor) -> Tensor:
         """Moves (n, M) that change a free feature not changed yet, without conflict with those that are."""

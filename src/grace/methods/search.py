@@ -50,7 +50,7 @@ def search(problem: Problem) -> Tensor:
         states = next_beam(part, moves, states[rest], margin)
         if k == 0:
             best, _ = per_feature_best(margin, moves, found.shape[1])
-            moves = moves.of_features(strongest(best[:, 0]))
+            moves = moves.thinned(part).of_features(strongest(best[:, 0]))
     for walk in (gradient, local) if problem.background is not None else (gradient,):
         walked = walk(problem)
         hit = positions((walked != problem.rows).any(dim=1))
