@@ -176,7 +176,7 @@ def test_agrees_with_a_milp_solver(seed: int) -> None:
                 assert int(verdict.status[i]) == (FOUND if best > 0 else PROVEN), (i, most, best)
 
 
-@pytest.mark.parametrize("hidden", [(7,), (6, 5, 4)])
+@pytest.mark.parametrize("hidden", [(), (7,), (6, 5, 4)])
 def test_any_depth(hidden: tuple[int, ...]) -> None:
     frame = grid(9)
     explainer = explainer_of(frame, 9, hidden=hidden)

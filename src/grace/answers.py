@@ -102,12 +102,10 @@ def _answer(problem: Problem, settings: Settings) -> Answers:
 def verify(problem: Problem, found: Tensor) -> dict[str, Tensor]:
     """Flip, K, gamma and domain, checked on the final values."""
     changed = found != problem.rows
-    member = changed.to(torch.float64)
-    redundant = ((member @ problem.conflict.to(torch.float64)) * member).sum(dim=1)
     return {
         "flip": problem.reached(found),
         "features": changed.sum(dim=1) <= problem.max_features,
-        "gamma": redundant == 0,
+        "gamma": ~problem.redundant(found),
         "domain": problem.inside(found).all(dim=1),
     }
 

@@ -104,7 +104,7 @@ class Prover:
                 self.note(pool.at(keep[MOST_NODES:]))
                 pool = pool.at(keep[:MOST_NODES])
         open_ = self.status == OPEN
-        proven = open_ & torch.isinf(self.stuck)
+        proven = open_ & torch.isneginf(self.stuck)
         self.status[proven] = PROVEN
         bound = torch.where(proven, torch.zeros_like(self.stuck), self.stuck)
         return Verdicts(self.status, self.found, bound, self.nodes_done, self.seconds)
@@ -118,7 +118,7 @@ class Prover:
     def roots(self, most: Tensor) -> Nodes:
         """One node per row and class that may win."""
         scores = self.network.scores(self.x)
-        own = scores.argmax(dim=1)
+        own = self.bounds.own
         wanted = self.problem.goal.winners(scores)  # (n, classes)
         wanted[torch.arange(len(own), device=own.device), own] = False
         row, target = torch.nonzero(wanted & (most > 0)[:, None], as_tuple=True)
@@ -298,10 +298,8 @@ class Prover:
             take = (torch.arange(top.values.shape[1], device=x.device) < nodes.left[:, None]) & (top.values > 0)
             change = change | torch.zeros_like(change).scatter(1, top.indices, take)
         point = torch.where(change, best, x)
-        changed = (point != x).to(torch.float64)
-        redundant = ((changed @ self.problem.conflict.to(torch.float64)) * changed).sum(dim=1) > 0
         part = self.problem.select(nodes.row)
-        hit = part.reached(point) & ~redundant & part.inside(point).all(dim=1)
+        hit = part.reached(point) & ~part.redundant(point) & part.inside(point).all(dim=1)
         index = positions(hit)
         self.found[nodes.row[index]] = point[index]
         self.status[nodes.row[index]] = FOUND

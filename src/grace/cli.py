@@ -97,7 +97,7 @@ def datasets(as_json: bool) -> None:
     """
     from grace import datasets as embedded
 
-    lines = []
+    lines: list[dict[str, Any]] = []
     for name in embedded.names():
         t = embedded.load(name)
         kinds = sum(type(f).__name__ == "Categorical" for f in t.declared.features)
@@ -107,13 +107,14 @@ def datasets(as_json: bool) -> None:
         click.echo(json.dumps(lines, indent=1))
         return
     table = Table(box=None, header_style="bold")
-    for head, side in (("name", "left"), ("rows", "right"), ("features", "right"), ("categorical", "right")):
-        table.add_column(head, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("name", no_wrap=True)
+    for head in ("rows", "features", "categorical"):
+        table.add_column(head, justify="right", no_wrap=True)
     table.add_column("a row is", no_wrap=True)
     table.add_column("classes")
     for entry in lines:
         numbers = [str(entry[k]) for k in ("name", "rows", "features", "categorical", "row")]
-        table.add_row(*numbers, ", ".join(map(str, entry["classes"])))  # type: ignore[call-overload]
+        table.add_row(*numbers, ", ".join(map(str, entry["classes"])))
     Console().print(table)
 
 

@@ -216,7 +216,8 @@ class Explainer:
         return conflict.fill_diagonal_(False)
 
     def _wanted(self, against: Value | Sequence[Value], n: int) -> Tensor:
-        many = list(against) if pd.api.types.is_list_like(against) else [against] * n  # type: ignore[arg-type]
+        asked: Any = against
+        many = list(asked) if pd.api.types.is_list_like(asked) else [asked] * n
         if len(many) != n:
             raise GraceError(f"against has {len(many)} classes for {n} rows; give one, or one per row")
         return torch.as_tensor(class_codes(many, self.model.classes, "against"), device=self.model.device)

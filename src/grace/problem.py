@@ -80,6 +80,11 @@ class Problem:
         """Whether candidates reach the goal."""
         return self.margin(rows) >= self.model.tolerance
 
+    def redundant(self, rows: Tensor) -> Tensor:
+        """Whether two of the changed features are in conflict."""
+        changed = (rows != self.rows).to(torch.float64)
+        return ((changed @ self.conflict.to(torch.float64)) * changed).sum(dim=1) > 0
+
     def known_rows(self, method: str) -> Background:
         """The background, or an error that says which method needs it."""
         if self.background is None:

@@ -48,6 +48,18 @@ def lower_slopes(low: Tensor, high: Tensor) -> Tensor:
     return (high > -low).to(low.dtype)
 
 
+def undone(bounds: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    """Positions of the nodes whose bound does not exclude them; NaN excludes nothing."""
+    return positions(~(bounds[0] < -bounds[1]))
+
+
+def keep_better(bounds: tuple[Tensor, Tensor, Tensor], index: Tensor, found: tuple[Tensor, Tensor, Tensor]) -> None:
+    """Put the bounds found for some nodes in the place of worse ones."""
+    better = found[0] < bounds[0][index]
+    for old, new in zip(bounds, found, strict=True):
+        old[index[better]] = new[better]
+
+
 class Bounds:
     """Upper bounds on how far the target of a node can lead."""
 
@@ -55,6 +67,7 @@ class Bounds:
         self.problem, self.network = problem, network
         self.x = problem.rows
         self.start = network.first(self.x)
+        self.own = network.scores(self.x).argmax(dim=1)
         self.slots: dict[int, slice] = {}  # the places of each feature's categories among all
         begin = 0
         for j, table in network.tables.items():
@@ -67,31 +80,18 @@ class Bounds:
         deciding relaxation in the first layer. Most nodes fall to cheap interval limits of the inner layers;
         the others get relaxed limits, and better slopes below their ReLUs."""
         first = self.concrete_first(nodes)
-        upper, slack, slope = self.margin_bound(nodes, self.limits(nodes, first, relaxed=False))
-        if len(self.network.later) > 1:
-            self.improve(nodes, first, (upper, slack, slope), relaxed=True)
-        self.improve(nodes, first, (upper, slack, slope), relaxed=True, tightened=True)
-        return upper, slack, slope
-
-    def improve(
-        self,
-        nodes: Nodes,
-        first: tuple[Tensor, Tensor],
-        bounds: tuple[Tensor, Tensor, Tensor],
-        *,
-        relaxed: bool,
-        tightened: bool = False,
-    ) -> None:
-        """Bound the nodes that are not done yet with more effort, and keep what is better."""
-        hard = positions(~(bounds[0] < -bounds[1]))
-        if len(hard) == 0:
-            return
-        some = nodes.at(hard)
-        limits = self.limits(some, (first[0][hard], first[1][hard]), relaxed=relaxed)
-        found = self.margin_bound(some, limits, tightened=tightened)
-        better = found[0] < bounds[0][hard]
-        for old, new in zip(bounds, found, strict=True):
-            old[hard[better]] = new[better]
+        bounds = self.margin_bound(nodes, self.limits(nodes, first, relaxed=False))
+        hard = undone(bounds)
+        if len(hard):
+            some = nodes.at(hard)
+            limits = self.limits(some, (first[0][hard], first[1][hard]), relaxed=True)
+            found = self.margin_bound(some, limits)
+            still = undone(found)
+            if len(still):
+                few = [(low[still], high[still]) for low, high in limits]
+                keep_better(found, still, self.margin_bound(some.at(still), few, tightened=True))
+            keep_better(bounds, hard, found)
+        return bounds
 
     def limits(self, nodes: Nodes, first: tuple[Tensor, Tensor], *, relaxed: bool) -> list[tuple[Tensor, Tensor]]:
         """Limits of every hidden layer before its ReLU: by intervals, and by relaxation if asked for."""
@@ -142,16 +142,14 @@ class Bounds:
             if best is None:
                 best = found
             else:
-                better = found[0] < best[0]
-                for old, new in zip(best, found, strict=True):
-                    old[better] = new[better]
+                keep_better(best, torch.arange(len(nodes), device=upper.device), found)
             slopes = [(s.detach() - stride * g.sign()).clamp(0, 1) for s, g in zip(slopes, grads, strict=True)]
         assert best is not None
         return best
 
     def rivals(self, nodes: Nodes) -> Tensor:
         """The classes that the target must beat: the original one, or all others when it was asked for."""
-        own = self.network.rest(self.start[nodes.row].clone()).argmax(dim=1)
+        own = self.own[nodes.row]
         if not self.problem.goal.asks_for_one:
             return own[:, None]
         classes = torch.arange(len(self.network.later[-1][1]), device=own.device).expand(len(nodes), -1)

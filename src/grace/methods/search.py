@@ -82,20 +82,22 @@ def take_better(problem: Problem, found: Tensor, index: Tensor, answers: Tensor)
 
 def margins(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
     """The margin (n, b, M) after one more move from every state of the beam; -inf for moves not allowed."""
+    each, tried, flat = per_state(problem, moves, states)
+    margin = tried.margins(each, flat).masked_fill(~tried.allowed(each, flat), -torch.inf)
+    return margin.reshape(*states.shape[:2], -1)
+
+
+def per_state(problem: Problem, moves: Moves, states: Tensor) -> tuple[Problem, Moves, Tensor]:
+    """The problem and the moves repeated for every state of the beam (n, b, d), and the states (n b, d)."""
     n, b, d = states.shape
-    flat = states.reshape(n * b, d)
     owner = torch.arange(n, device=states.device).repeat_interleave(b)
-    each, tried = problem.select(owner), moves.select(owner)
-    return tried.margins(each, flat).masked_fill(~tried.allowed(each, flat), -torch.inf).reshape(n, b, -1)
+    return problem.select(owner), moves.select(owner), states.reshape(n * b, d)
 
 
 def refined(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
     """Every state with the value of one of its changed features chosen anew, where that helps."""
-    n, b, d = states.shape
-    flat = states.reshape(n * b, d)
-    owner = torch.arange(n, device=states.device).repeat_interleave(b)
-    each = problem.select(owner)
-    own = moves.select(owner).of_features(flat != each.rows)
+    each, tried, flat = per_state(problem, moves, states)
+    own = tried.of_features(flat != each.rows)
     if own.value.shape[1] == 0:
         return states
     still = own.value != each.rows.gather(1, own.each())  # padding and moves back to x are no moves
@@ -104,7 +106,7 @@ def refined(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
     best = margin.argmax(dim=1, keepdim=True)
     changed = flat.scatter(1, own.each().gather(1, best), own.value.gather(1, best))
     helps = margin.gather(1, best)[:, 0] > each.margin(flat) + 1e-9
-    return torch.where(helps[:, None], changed, flat).reshape(n, b, d)
+    return torch.where(helps[:, None], changed, flat).reshape(states.shape)
 
 
 def strongest(best: Tensor) -> Tensor:

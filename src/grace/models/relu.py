@@ -70,7 +70,7 @@ def _of_network(network: Network, features: int) -> ReluNetwork:
         width = vectors.shape[1]
         tables[j] = vectors.double() @ weight[:, start : start + width].T
         start += width
-    return ReluNetwork(full, bias, tables, tuple(later))
+    return _with_hidden_layer(ReluNetwork(full, bias, tables, tuple(later)))
 
 
 def _of_sequential(module: nn.Sequential, model: TorchModel) -> ReluNetwork | None:
@@ -99,4 +99,17 @@ def _of_sequential(module: nn.Sequential, model: TorchModel) -> ReluNetwork | No
     if tables:
         weight = weight.clone()
         weight[:, list(tables)] = 0
-    return ReluNetwork(weight, bias, tables, tuple(layers[1:]))
+    return _with_hidden_layer(ReluNetwork(weight, bias, tables, tuple(layers[1:])))
+
+
+def _with_hidden_layer(network: ReluNetwork) -> ReluNetwork:
+    """A linear model as a ReLU network: z = relu(z) - relu(-z)."""
+    if network.later:
+        return network
+    eye = torch.eye(len(network.bias), dtype=network.bias.dtype, device=network.bias.device)
+    return ReluNetwork(
+        torch.cat([network.weight, -network.weight]),
+        torch.cat([network.bias, -network.bias]),
+        {j: torch.cat([table, -table], dim=1) for j, table in network.tables.items()},
+        ((torch.cat([eye, -eye], dim=1), torch.zeros_like(network.bias)),),
+    )
