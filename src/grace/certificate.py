@@ -1,11 +1,11 @@
 """Proofs: for a ReLU network, that no row with at most k changed features reaches the goal.
 
-Branch and bound. A node says of each feature whether it is undecided, changed (within a sub-range, or to some of its
-categories) or left alone, and how many undecided ones may still change. The bound is a linear relaxation of the network
-(CROWN: Zhang et al. 2018), made concrete exactly for "at most r of the undecided features change": the r largest
-contributions. A node whose bound is below zero by more than rounding can explain is done; every bound also gives a
-point to try. Branch on the feature with the largest contribution (left alone, changed downwards, changed upwards), then
-halve the ranges of those that are changed. All rows and nodes are worked on together.
+Branch and bound. A node says which features are changed (each within a sub-range, or to some of its categories), which
+are open, and how many of the open ones may still change; `grace.relaxation` bounds it. A node whose bound is below zero
+by more than rounding can explain is done; every other one also gives a point to try. A node with open features is
+replaced by one node for each next feature that may change (downwards, upwards, or to another category), those that
+promise more being left alone in it; a node in which all is decided has its ranges halved. All rows and nodes are worked
+on together.
 
 The proof is over the continuous box, with whole numbers and categories as such, and keeps frozen and one-way features
 and SU <= gamma. Under confidence it proves a necessary condition, which is sound.
@@ -14,7 +14,7 @@ and SU <= gamma. Under confidence it proves a necessary condition, which is soun
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -22,13 +22,15 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem import Problem, positions
-from grace.relaxation import ALONE, CHANGED, UNDECIDED, Bounds, Nodes
+from grace.relaxation import LISTED, Bound, Nodes, Relaxation
 
-NODE_BYTES = 1 << 25  # of coefficients worked on at a time
-MOST_NODES = 1 << 17
+BYTES = {"cpu": 1 << 26, "cuda": 1 << 30}  # worked on at a time
+MOST_NODES = 1 << 17  # kept with open features
 THINNEST = 1e-10  # a range of this share of the whole is not halved any more
 OPEN, PROVEN, FOUND = 0, 1, 2
-AT_ONCE = 12  # features decided in one step
+AT_ONCE = 12  # features decided in one step, while more are open
+TRIED = 4  # nodes of a row whose better bounds tell whether they pay
+PAYS = 0.4  # times the number of features: the nodes that a better bound has to spare
 
 
 @dataclass(frozen=True)
@@ -55,251 +57,330 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
         schema, place = problem.model.schema, int(endless.any(dim=0).nonzero()[0])
         name = "a feature" if schema is None else f"feature {schema.names[place]!r}"
         raise GraceError(f"{name} has no finite range, which a proof needs; give it low and high in the schema")
-    return Prover(problem, network, budget).run(most)
+    most = most.to(problem.rows.device)
+    widest = max(len(bias) for _, bias in network.later[:-1]) if network.later[:-1] else 1
+    row_bytes = 8 * len(network.bias) * (2 * problem.rows.shape[1] + 4 * LISTED) + 16 * widest * problem.rows.shape[1]
+    step = max(1, 4 * BYTES[problem.rows.device.type] // row_bytes)
+    parts = []
+    for begin in range(0, len(problem), step):
+        index = torch.arange(begin, min(begin + step, len(problem)), device=most.device)
+        parts.append(Prover(problem.select(index), network, most[index], budget).run())
+    return Verdicts(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(Verdicts)))
 
 
 class Prover:
     """The state of one branch and bound over a batch of rows."""
 
-    def __init__(self, problem: Problem, network: ReluNetwork, budget: float) -> None:
-        self.problem, self.network, self.budget = problem, network, budget
+    def __init__(self, problem: Problem, network: ReluNetwork, most: Tensor, budget: float) -> None:
+        self.problem, self.network, self.most, self.budget = problem, network, most, budget
         self.x = problem.rows
-        self.bounds = Bounds(problem, network)
-        self.slots = self.bounds.slots
+        self.width = max(1, int(most.max()))
         device, n = self.x.device, len(self.x)
+        self.relaxation = Relaxation(problem, network)
+        self.slots = self.relaxation.slots
         self.status = torch.zeros(n, dtype=torch.int64, device=device)
         self.found = self.x.clone()
         self.nodes_done = torch.zeros(n, dtype=torch.int64, device=device)
         self.seconds = torch.zeros(n, dtype=torch.float64, device=device)
         self.stuck = torch.full((n,), -torch.inf, dtype=torch.float64, device=device)  # bounds of nodes given up
+        self.spared = torch.full((n,), torch.nan, dtype=torch.float64, device=device)  # see `thorough`
         self.numeric = problem.space.is_numeric
         span = (problem.space.high - problem.space.low).nan_to_num(posinf=0)
         self.influence = network.weight.abs().sum(dim=0) * span
         for j, table in network.tables.items():
             self.influence[j] = (table.amax(dim=0) - table.amin(dim=0)).sum()
-        width = max(len(w) for w, _ in ((network.weight, network.bias), *network.later))
-        self.batch = max(16, NODE_BYTES // (8 * width * max(self.x.shape[1], width)))
+        width = max(len(bias) for bias in (network.bias, *(b for _, b in network.later)))
+        ways = 1 + self.width * max([1, *(len(t) for t in network.tables.values())])
+        memory = BYTES[device.type]
+        self.decided_at_once = max(64, memory // (8 * 8 * width * ways))
+        self.open_at_once = max(16, memory // (8 * (2 * LISTED * width + 8 * self.x.shape[1])))
 
-    def run(self, most: Tensor) -> Verdicts:
-        pool = self.bounded(self.roots(most))
+    def run(self) -> Verdicts:
+        begun = time.perf_counter()
+        pool = self.bounded(self.roots())
+        self.spend(begun, torch.arange(len(self.x), device=self.x.device))
+        waiting = self.decided([pool.at(slice(0))])
         while len(pool):
-            alive = (self.status[pool.row] == OPEN) & (self.seconds[pool.row] < self.budget)
-            given_up = positions(~alive & (self.status[pool.row] == OPEN))
-            self.note(pool.at(given_up))
-            pool = pool.at(positions(alive))
-            if len(pool) == 0:
-                break
             # rows that have had least work first; within a row the most promising node
             turn = self.nodes_done[pool.row].to(torch.float64) // 64 * 1e9
             order = (turn - pool.bound.clamp(-1e8, 1e8)).argsort()
-            count = max(4, self.batch // AT_ONCE)
+            count = max(1, self.decided_at_once // (2 * self.x.shape[1]))
             chosen, rest = pool.at(order[:count]), pool.at(order[count:])
             begun = time.perf_counter()
-            children = self.bounded(self.branch(chosen))
-            share = torch.bincount(chosen.row, minlength=len(self.x)).to(torch.float64)
-            self.seconds += share / share.sum() * (time.perf_counter() - begun)
-            pool = Nodes.join([rest, children])
+            decided, open_ = self.branch(chosen)
+            pool = Nodes.join([rest, self.bounded(open_)])
+            self.spend(begun, chosen.row)
+            waiting = self.settle(Nodes.join([waiting, decided]), until=self.decided_at_once)
+            pool = self.alive(pool)
             if len(pool) > MOST_NODES:
                 keep = pool.bound.argsort(descending=True)
                 self.note(pool.at(keep[MOST_NODES:]))
                 pool = pool.at(keep[:MOST_NODES])
-        open_ = self.status == OPEN
-        proven = open_ & torch.isneginf(self.stuck)
+        self.settle(waiting, until=0)
+        proven = (self.status == OPEN) & torch.isneginf(self.stuck)
         self.status[proven] = PROVEN
         bound = torch.where(proven, torch.zeros_like(self.stuck), self.stuck)
         return Verdicts(self.status, self.found, bound, self.nodes_done, self.seconds)
+
+    def spend(self, begun: float, row: Tensor) -> None:
+        """Charge the time since `begun` to the rows worked on, in shares."""
+        share = torch.bincount(row, minlength=len(self.x)).to(torch.float64)
+        self.seconds += share / share.sum().clamp_min(1) * (time.perf_counter() - begun)
+
+    def alive(self, nodes: Nodes) -> Nodes:
+        """Nodes whose rows are neither decided nor out of time; the latter are noted."""
+        undecided = self.status[nodes.row] == OPEN
+        in_time = self.seconds[nodes.row] < self.budget
+        self.note(nodes.at(positions(undecided & ~in_time)))
+        return nodes.at(positions(undecided & in_time))
 
     def note(self, nodes: Nodes) -> None:
         """Nodes that will not be looked at: their rows cannot be proven."""
         self.stuck.scatter_reduce_(0, nodes.row, nodes.bound, "amax")
 
-    # -- nodes ----------------------------------------------------------------------------------
+    # -- nodes with open features ---------------------------------------------------------------
 
-    def roots(self, most: Tensor) -> Nodes:
-        """One node per row and class that may win."""
-        scores = self.network.scores(self.x)
-        own = self.bounds.own
-        wanted = self.problem.goal.winners(scores)  # (n, classes)
-        wanted[torch.arange(len(own), device=own.device), own] = False
-        row, target = torch.nonzero(wanted & (most > 0)[:, None], as_tuple=True)
-        n, d = len(row), self.x.shape[1]
-        problem = self.problem.select(row)
-        state = torch.where(problem.free, UNDECIDED, ALONE).to(torch.int8)
-        options = torch.zeros(n, self.bounds.option_count, dtype=torch.bool, device=self.x.device)
+    def roots(self) -> Nodes:
+        """One node per row and class that may win, with nothing changed."""
+        device, n = self.x.device, len(self.x)
+        own = self.relaxation.own
+        everything = torch.arange(n, device=device)
+        self.relaxation.begin(self.untouched(everything, own))
+        wanted = self.problem.goal.winners(self.network.scores(self.x))  # (n, classes)
+        wanted[everything, own] = False
+        return self.untouched(*torch.nonzero(wanted & (self.most > 0)[:, None], as_tuple=True))
+
+    def untouched(self, row: Tensor, target: Tensor) -> Nodes:
+        n, d, k = len(row), self.x.shape[1], self.width
+        none = torch.zeros(n, k, dtype=torch.float64, device=row.device)
+        options = torch.zeros(n, self.relaxation.option_count, dtype=torch.bool, device=row.device)
         for j, slot in self.slots.items():
             options[:, slot][:, self.problem.space.open[j]] = True
-            options[torch.arange(n, device=row.device), slot.start + problem.rows[:, j].long()] = False
-        bound = torch.full((n,), torch.inf, dtype=torch.float64, device=self.x.device)
-        left = torch.minimum(most[row], torch.full_like(row, d))
-        none = torch.zeros_like(problem.low)
-        return Nodes(row, target, problem.low, problem.high, state, options, left, bound, none, none, 0 * bound)
+            options[torch.arange(n, device=row.device), slot.start + self.x[row, j].long()] = False
+        bound = torch.full((n,), torch.inf, dtype=torch.float64, device=row.device)
+        return Nodes(
+            row=row,
+            target=target,
+            feature=none.long(),
+            real=none.bool(),
+            low=none,
+            high=none,
+            options=options,
+            open=self.problem.free[row],
+            left=self.most[row].clamp_max(d),
+            bound=bound,
+            slack=0 * bound.nan_to_num(posinf=0),
+            reach=torch.zeros(n, d, dtype=torch.float64, device=row.device),
+            slope=torch.zeros(n, d, dtype=torch.float64, device=row.device),
+        )
 
-    def branch(self, nodes: Nodes) -> Nodes:
-        """The children of nodes: decide one more feature, or halve a range."""
-        down, upward = self.possible(nodes)
-        pointless = (nodes.state == UNDECIDED) & ~down & ~upward
-        state = nodes.state.masked_fill(pointless, ALONE)
-        settled = (state != UNDECIDED).all(dim=1) & (nodes.left > 0)  # bound it again, with all decided
-        nodes = replace(nodes, state=state, left=torch.where(settled, 0, nodes.left))
-        # a feature that brings nothing in the relaxation still loosens it: decide it too, by its influence
-        worth = nodes.up.clamp_min(0) + 1e-6 * self.influence
-        undecided = (nodes.state == UNDECIDED) & (nodes.left > 0)[:, None]
-        split = self.split_weight(nodes)
-        decide = undecided.any(dim=1)
-        halve = ~decide & ~settled & (split > 0).any(dim=1)
-        # a point, or as good as one, that no bound excludes
-        self.note(nodes.at(positions(~halve & ~decide & ~settled)))
-        parts = [nodes.at(positions(settled))]
-        first, second = positions(decide), positions(halve)
-        if len(first):
-            worth = torch.where(undecided, worth, -torch.inf)
-            parts += self.decide(nodes.at(first), worth[first], down[first], upward[first])
-        if len(second):
-            parts += self.halve(nodes.at(second), split[second].argmax(dim=1))
-        return Nodes.join(parts)
+    def bounded(self, nodes: Nodes) -> Nodes:
+        """Bound nodes with open features, try the point each bound suggests, and drop those that are done."""
+        kept = [nodes.at(nodes.row[:0])]
+        for begin in range(0, len(nodes), self.open_at_once):
+            part = nodes.at(slice(begin, begin + self.open_at_once))
+            self.nodes_done += torch.bincount(part.row, minlength=len(self.x))
+            part = self.with_bound(part, self.relaxation.quick_bound(part))
+            part = self.thorough(part, part.left > 1)
+            part = self.thorough(part, first_few(part.row, (part.left == 1) & self.spared[part.row].isnan()))
+            part = self.thorough(part, (part.left == 1) & (self.spared[part.row] > PAYS * self.x.shape[1]))
+            kept.append(part.at(positions(self.status[part.row] == OPEN)))
+        return Nodes.join(kept)
+
+    def with_bound(self, nodes: Nodes, found: Bound) -> Nodes:
+        """The nodes that their bounds do not exclude, with what the bounds say of the open features."""
+        undone = found.undone()
+        nodes, slope_z = nodes.at(undone), found.slope[undone]
+        reach, slope = self.relaxation.reach_open(nodes, slope_z[:, None])
+        nodes = replace(
+            nodes, bound=found.value[undone], slack=found.slack[undone], reach=reach[:, 0], slope=slope[:, 0]
+        )
+        self.try_points(nodes, slope_z)
+        return nodes
+
+    def thorough(self, nodes: Nodes, where: Tensor) -> Nodes:
+        """Better bounds for some of the nodes. They cost as much as many nodes in which all is decided; whether
+        they spare as many is noted by row."""
+        where = where & (self.status[nodes.row] == OPEN)
+        some = nodes.at(positions(where))
+        if len(some) == 0:
+            return nodes
+        found = self.relaxation.thorough_bound(some)
+        better = self.with_bound(some, found)
+        spared = self.ways(some)
+        spared[found.undone()] -= self.ways(better)
+        last = positions(some.left == 1)
+        self.spared.scatter_reduce_(0, some.row[last], spared[last], "mean", include_self=False)
+        return Nodes.join([nodes.at(positions(~where)), better])
+
+    def ways(self, nodes: Nodes) -> Tensor:
+        """How many children (N,) nodes would have."""
+        return torch.stack(self.possible(nodes)).sum(dim=(0, 2)).to(torch.float64)
 
     def possible(self, nodes: Nodes) -> tuple[Tensor, Tensor]:
-        """Whether each undecided feature (N, d), changed downwards or upwards, leaves a chance: the node's own
+        """Whether each open feature (N, d), changed downwards or upwards, leaves a chance: the node's own
         relaxation holds for its children, so it may rule them out before they are bounded."""
-        gain = torch.where(nodes.state == UNDECIDED, nodes.up, 0.0).clamp_min(0)
-        most = max(1, int(nodes.left.max()))
-        top = gain.topk(min(most, gain.shape[1]), dim=1).values
+        reach = nodes.reach
+        top = reach.topk(min(self.width, reach.shape[1]), dim=1).values
         place = torch.arange(top.shape[1], device=top.device)
         total = torch.where(place < nodes.left[:, None], top, 0.0).sum(dim=1, keepdim=True)
         without_last = torch.where(place < nodes.left[:, None] - 1, top, 0.0).sum(dim=1, keepdim=True)
         last = total - without_last
-        others = torch.where(gain >= last, total - gain, without_last)  # the best that the others may add
+        others = torch.where(reach >= last, total - reach, without_last)  # the best that the others may add
         base = nodes.bound[:, None] - total + nodes.slack[:, None]
-        x, whole = self.x[nodes.row], self.problem.space.is_integer.to(gain.dtype)
-        near = nodes.slope * whole
-        up = torch.maximum(nodes.slope * (nodes.high - x), near)
-        down = torch.maximum(nodes.slope * (nodes.low - x), -near)
+        x, whole = self.x[nodes.row], self.problem.space.is_integer.to(reach.dtype)
+        low, high = self.problem.low[nodes.row], self.problem.high[nodes.row]
+        up = torch.maximum(nodes.slope * (high - x), nodes.slope * whole)
+        down = torch.maximum(nodes.slope * (low - x), -nodes.slope * whole)
         for j in self.slots:
-            up[:, j] = down[:, j] = nodes.up[:, j]
-        number = self.numeric
-        can_up = (base + up + others >= 0) & (~number | (nodes.high > x))
-        can_down = (base + down + others >= 0) & (~number | (nodes.low < x))
+            up[:, j] = down[:, j] = reach[:, j]
+        can_up = nodes.open & (base + up + others >= 0) & (~self.numeric | (high > x))
+        can_down = nodes.open & (base + down + others >= 0) & self.numeric & (low < x)
         return can_down, can_up
 
-    def decide(self, nodes: Nodes, worth: Tensor, down: Tensor, upward: Tensor) -> list[Nodes]:
-        """Several features at once, the most promising first: a feature is changed and those before it are left
-        alone; or all of them are left alone."""
-        parts = []
-        best = worth.topk(min(AT_ONCE, worth.shape[1]), dim=1)
-        for place in range(best.indices.shape[1]):
-            some = positions(torch.isfinite(best.values[:, place]))
-            if len(some) == 0:
-                break
-            feature = best.indices[:, place]
-            at = feature[some][:, None]
-            parts += self.change(nodes.at(some), feature[some], down[some].gather(1, at), upward[some].gather(1, at))
-            nodes = replace(nodes, state=self.alone(nodes, feature, torch.isfinite(best.values[:, place])))
-        return [nodes, *parts]
+    def branch(self, nodes: Nodes) -> tuple[Nodes, Nodes]:
+        """The children of nodes with open features, those with all decided and those with more open: one
+        feature more is changed, and those that promise more than it are left alone; or all those are."""
+        down, up = self.possible(nodes)
+        # a feature that brings nothing in the relaxation still loosens it: an earlier place by its influence
+        worth = torch.where(down | up, nodes.reach + 1e-6 * self.influence, -torch.inf)
+        rank = worth.argsort(dim=1, descending=True).argsort(dim=1)
+        now = (rank < AT_ONCE) | (nodes.left == 1)[:, None]
+        parent, feature, upwards = torch.nonzero(torch.stack([down & now, up & now], dim=2), as_tuple=True)
+        later = (down | up) & ~now
+        nodes = replace(nodes, open=down | up)
+        children = self.changed(nodes.at(parent), feature, upwards.bool(), rank[parent])
+        more = (children.left > 0) & children.open.any(dim=1)
+        same = nodes.at(positions(nodes.real.any(dim=1) & ~later.any(dim=1)))
+        open_ = Nodes.join([children.at(positions(more)), replace(nodes, open=later).at(positions(later.any(dim=1)))])
+        return self.decided([children.at(positions(~more)), same]), open_
 
-    def alone(self, nodes: Nodes, feature: Tensor, where: Tensor) -> Tensor:
-        """The states with one more feature left alone in the nodes marked by `where`."""
-        state = nodes.state.scatter(1, feature[:, None], ALONE)
-        return torch.where(where[:, None], state, nodes.state)
-
-    def change(self, nodes: Nodes, feature: Tensor, can_down: Tensor, can_up: Tensor) -> list[Nodes]:
-        """A feature changed downwards or upwards (a category: changed)."""
+    def changed(self, nodes: Nodes, feature: Tensor, upwards: Tensor, rank: Tensor) -> Nodes:
+        """One more feature changed, downwards or upwards; the open ones with a lower rank are left alone."""
         at = feature[:, None]
-        conflict = self.problem.conflict[feature]
-        state = nodes.state.masked_fill(conflict & (nodes.state == UNDECIDED), ALONE).scatter(1, at, CHANGED)
-        left = nodes.left - 1
-        state = torch.where((left == 0)[:, None] & (state == UNDECIDED), ALONE, state).to(torch.int8)
-        changed = replace(nodes, state=state, left=left)
-        x = self.x[nodes.row].gather(1, at)
-        is_number = self.numeric[feature]
-        low, high = nodes.low.gather(1, at), nodes.high.gather(1, at)
-        below, above = positions(is_number & can_down[:, 0]), positions(is_number & can_up[:, 0])
-        whole = self.problem.space.is_integer[at].to(x.dtype)  # the nearest other whole number
-        down = self.with_range(changed, at, low, torch.minimum(high, x - whole)).at(below)
-        up = self.with_range(changed, at, torch.maximum(low, x + whole), high).at(above)
-        return [down, up, changed.at(positions(~is_number))]
+        place = nodes.real.sum(dim=1, keepdim=True)
+        x = self.x[nodes.row, feature]
+        whole = self.problem.space.is_integer[feature].to(x.dtype)  # the nearest other whole number
+        low, high = self.problem.low[nodes.row, feature], self.problem.high[nodes.row, feature]
+        low = torch.where(upwards, torch.maximum(low, x + whole), low)
+        high = torch.where(upwards, high, torch.minimum(high, x - whole))
+        open_ = nodes.open & (rank > rank.gather(1, at)) & ~self.problem.conflict[feature]
+        return replace(
+            nodes,
+            feature=nodes.feature.scatter(1, place, at),
+            real=nodes.real.scatter(1, place, True),
+            low=nodes.low.scatter(1, place, low[:, None]),
+            high=nodes.high.scatter(1, place, high[:, None]),
+            open=open_,
+            left=nodes.left - 1,
+        )
 
-    def split_weight(self, nodes: Nodes) -> Tensor:
-        """How much it matters to split the range of each changed feature; 0 where there is nothing to split."""
-        changed = nodes.state == CHANGED
-        width = torch.where(changed & self.numeric, nodes.high - nodes.low, 0.0)
-        slope = nodes.slope.abs()
-        weight = width * (slope + 0.05 * slope.amax(dim=1, keepdim=True))
-        spans = self.problem.select(nodes.row)
-        thin = width <= THINNEST * (spans.high - spans.low).abs().clamp_min(1e-300)
-        weight = torch.where(thin, 0.0, weight)
+    def decided(self, parts: list[Nodes]) -> Nodes:
+        """Nodes with nothing open, and without what is said about open features."""
+        nodes = Nodes.join(parts)
+        none = nodes.reach[:, :0]
+        return replace(nodes, open=none.bool(), left=0 * nodes.left, reach=none, slope=none)
+
+    # -- nodes in which all is decided ----------------------------------------------------------
+
+    def settle(self, nodes: Nodes, until: int) -> Nodes:
+        """Bound nodes with all decided and halve what is left of them, until only so few are left."""
+        while len(nodes) > until:
+            part = self.alive(nodes.at(slice(self.decided_at_once)))
+            rest = [nodes.at(slice(self.decided_at_once, None))]
+            if len(part):
+                begun = time.perf_counter()
+                rest.append(self.halves(part))
+                self.spend(begun, part.row)
+            nodes = Nodes.join(rest)
+        return nodes
+
+    def halves(self, nodes: Nodes) -> Nodes:
+        """The halves of those nodes that their bounds do not exclude."""
+        found = self.relaxation.bound(nodes)
+        self.nodes_done += torch.bincount(nodes.row, minlength=len(self.x))
+        undone = found.undone()
+        part = replace(nodes.at(undone), bound=found.value[undone], slack=found.slack[undone])
+        return self.halved(part, self.try_points(part, found.slope[undone]))
+
+    def halved(self, nodes: Nodes, slope: Tensor) -> Nodes:
+        """Two nodes for each: half of a changed feature's range or categories, that which matters most (by its
+        slopes (N, k)). A node with nothing to halve is a point, or as good as one, that no bound excludes."""
+        at = nodes.feature
+        width = torch.where(nodes.real & self.numeric[at], nodes.high - nodes.low, 0.0)
+        steep = slope.abs()
+        weight = width * (steep + 0.05 * steep.amax(dim=1, keepdim=True))
+        row = nodes.row[:, None]
+        span = (self.problem.high[row, at] - self.problem.low[row, at]).abs().clamp_min(1e-300)
+        weight = torch.where(width <= THINNEST * span, 0.0, weight)
         for j, slot in self.slots.items():
-            several = changed[:, j] & (nodes.options[:, slot].sum(dim=1) > 1)
-            weight[:, j] = torch.where(several, torch.inf, 0.0)
-        return weight
-
-    def halve(self, nodes: Nodes, feature: Tensor) -> list[Nodes]:
-        """Two nodes, each with half of the feature's range or categories."""
-        at = feature[:, None]
-        low, high = nodes.low.gather(1, at), nodes.high.gather(1, at)
+            several = (nodes.options[:, slot].sum(dim=1) > 1)[:, None] & (at == j) & nodes.real
+            weight = torch.where(several, torch.inf, weight)
+        best = weight.max(dim=1)
+        flat = (best.values == 0) & (width > THINNEST * span).any(dim=1)  # no slope at all: the widest
+        place = torch.where(flat, (width / span).argmax(dim=1), best.indices)[:, None]
+        can = (best.values > 0) | flat
+        self.note(nodes.at(positions(~can)))
+        nodes, place = nodes.at(positions(can)), place[can]
+        feature = nodes.feature.gather(1, place)[:, 0]
+        low, high = nodes.low.gather(1, place), nodes.high.gather(1, place)
         middle = (low + high) / 2
-        whole = self.problem.space.is_integer[at]
-        lower_end = torch.where(whole, middle.floor(), middle)
-        upper_start = torch.where(whole, middle.floor() + 1, middle)
-        number = positions(self.numeric[feature])
-        parts = [
-            self.with_range(nodes, at, low, lower_end).at(number),
-            self.with_range(nodes, at, upper_start, high).at(number),
-        ]
+        whole, number = self.problem.space.is_integer[feature][:, None], self.numeric[feature][:, None]
+        end = torch.where(number, torch.where(whole, middle.floor(), middle), high)
+        start = torch.where(number, torch.where(whole, middle.floor() + 1, middle), low)
+        options, others = nodes.options, nodes.options.clone()
         for j, slot in self.slots.items():
-            these = nodes.at(positions(feature == j))
-            if len(these):
-                rank = these.options[:, slot].cumsum(dim=1)
-                first_half = rank <= rank[:, -1:] // 2
-                for half in (first_half, ~first_half):
-                    options = these.options.clone()
-                    options[:, slot] &= half
-                    parts.append(replace(these, options=options))
-        return parts
-
-    def with_range(self, nodes: Nodes, at: Tensor, low: Tensor, high: Tensor) -> Nodes:
-        lows, highs = nodes.low.scatter(1, at, low), nodes.high.scatter(1, at, high)
-        return replace(nodes, low=lows, high=highs)
-
-    # -- bounds ---------------------------------------------------------------------------------
-
-    def bounded(self, nodes: Nodes) -> Nodes:
-        """Bound new nodes, try the point each bound suggests, and drop the nodes that are done."""
-        kept = []
-        decided, others = positions(nodes.left == 0), positions(nodes.left > 0)
-        groups = [g[i : i + self.batch] for g in (decided, others) for i in range(0, len(g), self.batch)]
-        for index in groups:
-            part = nodes.at(index)
-            bound, slack, slope_z = self.bounds.bound(part)
-            self.nodes_done += torch.bincount(part.row, minlength=len(self.x))
-            up, slope = self.bounds.reach(part, slope_z[:, None])
-            up, slope = self.bounds.spread_out(part, up[:, 0]), self.bounds.spread_out(part, slope[:, 0])
-            part = replace(part, bound=bound, up=up, slope=slope, slack=slack)
-            self.try_points(part, slope_z)
-            alive = ~(bound < -slack) & (self.status[part.row] == OPEN)
-            kept.append(part.at(positions(alive)))
-        return Nodes.join(kept) if kept else nodes
+            these = (feature == j)[:, None]
+            count = options[:, slot].cumsum(dim=1)
+            first = count <= count[:, -1:] // 2
+            others[:, slot] &= ~(these & first)
+            options = options.clone()
+            options[:, slot] &= ~these | first
+        return Nodes.join(
+            [
+                replace(nodes, high=nodes.high.scatter(1, place, end), options=options),
+                replace(nodes, low=nodes.low.scatter(1, place, start), options=others),
+            ]
+        )
 
     # -- points ---------------------------------------------------------------------------------
 
-    def try_points(self, nodes: Nodes, slope_z: Tensor) -> None:
-        """The point at which the relaxation of each node is largest: perhaps it is an answer."""
-        up, slope = nodes.up, nodes.slope
-        x = self.x[nodes.row]
+    def try_points(self, nodes: Nodes, slope_z: Tensor) -> Tensor:
+        """The point at which the relaxation of each node is largest: perhaps it is an answer. Returns the slopes
+        in the changed features (N, k)."""
+        point = self.x[nodes.row]
+        slope = (self.network.weight.T[nodes.feature] @ slope_z[:, :, None])[..., 0]
         best = torch.where(slope > 0, nodes.high, nodes.low)
-        for j, slot in self.slots.items():
-            table = self.network.tables[j]
-            values = (slope_z @ table.T).masked_fill(~nodes.options[:, slot], -torch.inf)
-            best[:, j] = values.argmax(dim=1).to(best.dtype)
-        change = nodes.state == CHANGED
-        most = int(nodes.left.max()) if len(nodes) else 0
+        most = int(nodes.left.max()) if len(nodes) and nodes.open.shape[1] else 0
         if most:
-            free = torch.where(nodes.state == UNDECIDED, up, 0.0)
-            top = free.topk(min(most, free.shape[1]), dim=1)
-            take = (torch.arange(top.values.shape[1], device=x.device) < nodes.left[:, None]) & (top.values > 0)
-            change = change | torch.zeros_like(change).scatter(1, top.indices, take)
-        point = torch.where(change, best, x)
+            top = nodes.reach.topk(min(most, nodes.reach.shape[1]), dim=1)
+            take = (torch.arange(top.values.shape[1], device=point.device) < nodes.left[:, None]) & (top.values > 0)
+            ends = torch.where(nodes.slope > 0, self.problem.high[nodes.row], self.problem.low[nodes.row])
+            for j in self.slots:
+                values = (slope_z @ self.network.tables[j].T)[:, self.problem.space.open[j]]
+                ends[:, j] = self.problem.space.open[j][values.argmax(dim=1)].to(ends.dtype)
+            point = torch.where(torch.zeros_like(nodes.open).scatter(1, top.indices, take), ends, point)
+        for j, slot in self.slots.items():
+            values = (slope_z @ self.network.tables[j].T).masked_fill(~nodes.options[:, slot], -torch.inf)
+            best = torch.where(nodes.feature == j, values.argmax(dim=1).to(best.dtype)[:, None], best)
+        # a place that is not real must not overwrite: it writes what is there already
+        spare = point.shape[1] * torch.ones_like(nodes.feature)
+        wide = torch.cat([point, point[:, :1]], dim=1)
+        point = wide.scatter(1, torch.where(nodes.real, nodes.feature, spare), best)[:, :-1]
         part = self.problem.select(nodes.row)
         hit = part.reached(point) & ~part.redundant(point) & part.inside(point).all(dim=1)
         index = positions(hit)
         self.found[nodes.row[index]] = point[index]
         self.status[nodes.row[index]] = FOUND
+        return slope
+
+
+def first_few(row: Tensor, where: Tensor) -> Tensor:
+    """A mask of the first few nodes of each row among those marked."""
+    index = positions(where)
+    order = row[index].argsort(stable=True)
+    in_order = row[index][order]
+    place = torch.arange(len(index), device=row.device) - torch.searchsorted(in_order, in_order)
+    few = torch.zeros_like(where)
+    few[index[order[place < TRIED]]] = True
+    return few

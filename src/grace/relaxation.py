@@ -1,9 +1,15 @@
-"""Bounds on a ReLU network over nodes of a branch and bound: linear relaxation, made concrete exactly for "at most r
-features change"."""
+"""Upper bounds on a ReLU network over the nodes of a branch and bound.
+
+Linear relaxation (CROWN: Zhang et al. 2018; better slopes by gradient steps as in alpha-CROWN: Xu et al. 2021), made
+concrete exactly for "the changed features lie in their sub-ranges and at most r of the open ones change": the r largest
+contributions. What a node's changed features can do is kept as a few directions in the first layer, so that the cost of
+a node in which all is decided does not grow with the number of features.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,29 +19,33 @@ from grace.problem import Problem, positions
 
 ROUNDING = 1e-11  # relative; far above what float64 sums of a few hundred terms can lose
 STRIDES = (0.5, 0.25, 0.25, 0.12, 0.06, 0.0)  # of the steps that tighten a bound; the last only looks
-UNDECIDED, CHANGED, ALONE = 0, 1, 2
+LISTED = 24  # of each neuron, the open features that count are looked for among so many
+
+Limits = list[tuple[Tensor, Tensor]]  # of every hidden layer before its ReLU
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """A stack of nodes."""
+    """A stack of nodes: some features are changed, some open, the others left alone."""
 
     row: Tensor  # (N,) position of the row
     target: Tensor  # (N,) the class that is to win
-    low: Tensor  # (N, d)
+    feature: Tensor  # (N, k) the changed features, those with `real`
+    real: Tensor
+    low: Tensor  # (N, k) their ranges
     high: Tensor
-    state: Tensor  # (N, d) UNDECIDED, CHANGED or ALONE
-    options: Tensor  # (N, all categories) that may still be chosen
-    left: Tensor  # (N,) undecided features that may still change
+    options: Tensor  # (N, all categories) that a changed feature may still have
+    open: Tensor  # (N, d) features that may still change; (N, 0) if all is decided
+    left: Tensor  # (N,) how many of them
     bound: Tensor  # (N,)
-    up: Tensor  # (N, d) what each feature brings at most in the relaxation
-    slope: Tensor  # (N, d) of the relaxation
     slack: Tensor  # (N,) what rounding may have cost
+    reach: Tensor  # (N, d) what each open feature brings at most in the relaxation
+    slope: Tensor  # (N, d) of the relaxation, in the open features
 
     def __len__(self) -> int:
         return len(self.row)
 
-    def at(self, index: Tensor) -> Nodes:
+    def at(self, index: Tensor | slice) -> Nodes:
         return Nodes(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     @classmethod
@@ -43,25 +53,81 @@ class Nodes:
         return cls(**{f.name: torch.cat([getattr(p, f.name) for p in parts]) for f in fields(cls)})
 
 
-def lower_slopes(low: Tensor, high: Tensor) -> Tensor:
-    """The slope below a ReLU that may be either way: the line that leaves less room."""
-    return (high > -low).to(low.dtype)
+class Moves(NamedTuple):
+    """What the changed features can do to the first layer: z moves along directions, by shares from low to high."""
+
+    direction: Tensor  # (N, k, v, h); one per number, one per category
+    low: Tensor  # (N, k, v)
+    high: Tensor
+    barred: Tensor | None  # (N, k, v) directions that do not exist, if any
+
+    def at(self, index: Tensor) -> Moves:
+        barred = None if self.barred is None else self.barred[index]
+        return Moves(self.direction[index], self.low[index], self.high[index], barred)
+
+    def span(self) -> tuple[Tensor, Tensor]:
+        """The most (N, h) that the changed features together can raise and lower each neuron."""
+        ends = self.direction * self.low[..., None], self.direction * self.high[..., None]
+        up, down = torch.maximum(*ends), torch.minimum(*ends)
+        if self.barred is not None:
+            up = up.masked_fill(self.barred[..., None], -torch.inf)
+            down = down.masked_fill(self.barred[..., None], torch.inf)
+        return up.amax(dim=2).sum(dim=1), -down.amin(dim=2).sum(dim=1)
+
+    def most(self, slope: Tensor) -> Tensor:
+        """The most (N, m, k) that each changed feature can add, from its slopes (N, m, k, v)."""
+        value = torch.maximum(slope * self.low[:, None], slope * self.high[:, None])
+        if self.barred is not None:
+            value = value.masked_fill(self.barred[:, None], -torch.inf)
+        return value.amax(dim=3)
 
 
-def undone(bounds: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-    """Positions of the nodes whose bound does not exclude them; NaN excludes nothing."""
-    return positions(~(bounds[0] < -bounds[1]))
+class Bound(NamedTuple):
+    """Of each node: an upper bound on the target's margin, what rounding may have cost, and the slope of the
+    deciding relaxation in the first layer."""
+
+    value: Tensor  # (N,)
+    slack: Tensor  # (N,)
+    slope: Tensor  # (N, h)
+
+    def undone(self) -> Tensor:
+        """Positions of the nodes that the bound does not exclude; NaN excludes nothing."""
+        return positions(~(self.value < -self.slack))
+
+    def keep_better(self, index: Tensor, found: Bound) -> None:
+        """Put the bounds found for some nodes in the place of worse ones."""
+        better = found.value < self.value[index]
+        for old, new in zip(self, found, strict=True):
+            old[index[better]] = new[better]
 
 
-def keep_better(bounds: tuple[Tensor, Tensor, Tensor], index: Tensor, found: tuple[Tensor, Tensor, Tensor]) -> None:
-    """Put the bounds found for some nodes in the place of worse ones."""
-    better = found[0] < bounds[0][index]
-    for old, new in zip(bounds, found, strict=True):
-        old[index[better]] = new[better]
+class Lines(NamedTuple):
+    """The two lines that hold a ReLU between them: lift + steep z above, flat z below."""
+
+    steep: Tensor
+    lift: Tensor
+    flat: Tensor
 
 
-class Bounds:
-    """Upper bounds on how far the target of a node can lead."""
+def lines(low: Tensor, high: Tensor, flat: Tensor | None = None) -> Lines:
+    """The lines of ReLUs with limits; below one that may be either way, a line of slope `flat`, or the one that
+    leaves less room."""
+    crossing = (low < 0) & (high > 0)
+    on = (low >= 0).to(low.dtype)
+    steep = torch.where(crossing, high / (high - low).clamp_min(1e-300), on)
+    lift = torch.where(crossing, -low * steep, 0.0)
+    return Lines(steep, lift, torch.where(crossing, (high > -low).to(low.dtype) if flat is None else flat, on))
+
+
+def dot(rows: Tensor, column: Tensor) -> Tensor:
+    """The products (N, m) of rows (N, m, h) with a column (N, h)."""
+    if rows.shape[1] == 1:  # much faster than many small matrix products
+        return (rows * column[:, None]).sum(dim=2)
+    return (rows @ column[:, :, None])[..., 0]
+
+
+class Relaxation:
+    """Bounds on how far the target of a node can lead, for the rows of a problem."""
 
     def __init__(self, problem: Problem, network: ReluNetwork) -> None:
         self.problem, self.network = problem, network
@@ -74,75 +140,190 @@ class Bounds:
             self.slots[j] = slice(begin, begin + len(table))
             begin += len(table)
         self.option_count = begin
+        farthest = torch.stack([self.x.abs(), problem.low.abs(), problem.high.abs()]).amax(dim=0)
+        farthest = torch.where(problem.free, farthest, self.x.abs())
+        self.size = farthest @ network.weight.abs().T + network.bias.abs()  # of the terms in the first layer
+        for table in network.tables.values():
+            self.size = self.size + table.abs().amax(dim=0)
+        self.listed: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+        self.root: Limits = []
 
-    def bound(self, nodes: Nodes) -> tuple[Tensor, Tensor, Tensor]:
-        """An upper bound on the margin of the target, what rounding may have cost, and the slope of the
-        deciding relaxation in the first layer. Most nodes fall to cheap interval limits of the inner layers;
-        the others get relaxed limits, and better slopes below their ReLUs."""
-        first = self.concrete_first(nodes)
-        bounds = self.margin_bound(nodes, self.limits(nodes, first, relaxed=False))
-        hard = undone(bounds)
-        if len(hard):
-            some = nodes.at(hard)
-            limits = self.limits(some, (first[0][hard], first[1][hard]), relaxed=True)
-            found = self.margin_bound(some, limits)
-            still = undone(found)
-            if len(still):
-                few = [(low[still], high[still]) for low, high in limits]
-                keep_better(found, still, self.margin_bound(some.at(still), few, tightened=True))
-            keep_better(bounds, hard, found)
-        return bounds
+    # -- what features can do -------------------------------------------------------------------
 
-    def limits(self, nodes: Nodes, first: tuple[Tensor, Tensor], *, relaxed: bool) -> list[tuple[Tensor, Tensor]]:
-        """Limits of every hidden layer before its ReLU: by intervals, and by relaxation if asked for."""
-        limits = [first]
-        for weight, bias in self.network.later[:-1]:
+    def begin(self, roots: Nodes) -> None:
+        """Look at whole rows once: the features that can move each neuron most, and limits that hold in every
+        node. `roots` has one node per row."""
+        up, down = self.reach_of(roots.row, torch.eye(len(self.network.bias), dtype=self.x.dtype, device=self.x.device))
+        count = min(LISTED, up.shape[2])
+        first, second = up.topk(count, dim=2), down.topk(count, dim=2)
+        self.listed = ((first.values, first.indices), (second.values, second.indices))
+        self.root = self.limits(roots, self.moves(roots), relaxed=True)
+
+    def reach_of(self, row: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
+        """The most that each free feature (n, m, d) can raise and lower slopes (m, h) . z by changing."""
+        x, low, high = self.x[row], self.problem.low[row], self.problem.high[row]
+        slope = slopes @ self.network.weight  # (m, d)
+        ends = slope * (low - x)[:, None], slope * (high - x)[:, None]
+        up, down = torch.maximum(*ends), -torch.minimum(*ends)
+        for j in self.slots:
+            table = self.network.tables[j]
+            values = table[self.problem.space.open[j]] @ slopes.T  # (open, m)
+            own = table[x[:, j].long()] @ slopes.T
+            up[:, :, j], down[:, :, j] = values.amax(dim=0) - own, own - values.amin(dim=0)
+        free = self.problem.free[row][:, None]
+        return torch.where(free, up, 0.0).clamp_min(0), torch.where(free, down, 0.0).clamp_min(0)
+
+    def moves(self, nodes: Nodes) -> Moves:
+        """The moves of the changed features."""
+        x = self.x[nodes.row].gather(1, nodes.feature)
+        low = torch.where(nodes.real, nodes.low - x, 0.0)[:, :, None]
+        high = torch.where(nodes.real, nodes.high - x, 0.0)[:, :, None]
+        direction = self.network.weight.T[nodes.feature][:, :, None]
+        if not self.slots:
+            return Moves(direction, low, high, None)
+        count = max(len(t) for t in self.network.tables.values())
+        shape = (*nodes.feature.shape, count)
+        barred = torch.ones(shape, dtype=torch.bool, device=x.device)
+        barred[:, :, 0] = False
+        direction, low, high = (
+            torch.cat([t, t.new_zeros(*shape[:2], count - 1, *t.shape[3:])], dim=2) for t in (direction, low, high)
+        )
+        for j, slot in self.slots.items():
+            node, place = torch.nonzero((nodes.feature == j) & nodes.real, as_tuple=True)
+            table = self.network.tables[j]
+            own = self.x[nodes.row[node], j].long()
+            direction[node, place, : len(table)] = table - table[own][:, None]
+            low[node, place], high[node, place] = 1.0, 1.0
+            barred[node, place] = True
+            barred[node, place, : len(table)] = ~nodes.options[node, slot]
+        return Moves(direction, low, high, barred)
+
+    def most_open(self, nodes: Nodes, side: int) -> Tensor | float:
+        """The most (N, h) that `left` open features can raise (side 0) or lower (side 1) each neuron: the first
+        open ones of its list, and where the list ends no more than its last entry for each."""
+        if nodes.open.shape[1] == 0:
+            return 0.0
+        assert self.listed is not None
+        value, index = (t[nodes.row] for t in self.listed[side])
+        is_open = nodes.open[:, None].expand(-1, index.shape[1], -1).gather(2, index)
+        place = is_open.cumsum(dim=2, dtype=torch.int16)
+        total = torch.where(is_open & (place <= nodes.left[:, None, None]), value, 0.0).sum(dim=2)
+        if index.shape[2] < nodes.open.shape[1]:
+            total = total + (nodes.left[:, None] - place[:, :, -1]).clamp_min(0) * value[:, :, -1]
+        return total
+
+    # -- limits of the hidden layers ------------------------------------------------------------
+
+    def limits(self, nodes: Nodes, moves: Moves, *, relaxed: bool) -> Limits:
+        """By intervals, by what holds for the whole row, and by relaxation if asked for."""
+        limits = [self.first_limits(nodes, moves)]
+        for depth, (weight, bias) in enumerate(self.network.later[:-1], 1):
             least, most = (side.clamp_min(0) for side in limits[-1])
             positive, negative = weight.clamp_min(0), weight.clamp_max(0)
             high = most @ positive.T + least @ negative.T + bias
             low = least @ positive.T + most @ negative.T + bias
             margin = ROUNDING * (1 + most @ weight.abs().T + bias.abs())
             low, high = low - margin, high + margin
+            if self.root:
+                whole = self.root[depth]
+                low, high = torch.maximum(low, whole[0][nodes.row]), torch.minimum(high, whole[1][nodes.row])
             if relaxed:
-                rows, constant = weight.expand(len(nodes), *weight.shape), bias.expand(len(nodes), -1)
-                upper, slack, _ = self.backward(nodes, rows, constant, limits)
-                high = torch.minimum(high, upper + slack)
-                upper, slack, _ = self.backward(nodes, -rows, -constant, limits)
-                low = torch.maximum(low, -upper - slack)
-            limits.append((low, high))
+                if depth == 1 and nodes.open.shape[1] == 0:
+                    lower, upper = self.second_limits(nodes, moves, lines(*limits[0]))
+                else:
+                    rows, constant = weight.expand(len(nodes), *weight.shape), bias.expand(len(nodes), -1)
+                    upper, slack, _ = self.backward(nodes, moves, rows, constant, limits)
+                    upper = upper + slack
+                    lower, slack, _ = self.backward(nodes, moves, -rows, -constant, limits)
+                    lower = -lower - slack
+                low, high = torch.maximum(low, lower), torch.minimum(high, upper)
+            limits.append((low, torch.maximum(low, high)))
         return limits
 
-    def margin_bound(
-        self, nodes: Nodes, limits: list[tuple[Tensor, Tensor]], *, tightened: bool = False
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def first_limits(self, nodes: Nodes, moves: Moves) -> tuple[Tensor, Tensor]:
+        """Limits (N, h) of the first layer before its ReLU."""
+        start = self.start[nodes.row]
+        up, down = moves.span()
+        high, low = start + up + self.most_open(nodes, 0), start - down - self.most_open(nodes, 1)
+        margin = ROUNDING * (1 + self.size[nodes.row] + high.abs() + low.abs())
+        return low - margin, high + margin
+
+    def second_limits(self, nodes: Nodes, moves: Moves, first: Lines) -> tuple[Tensor, Tensor]:
+        """Relaxed limits of the second layer where all is decided. The layer's weights are the same for all
+        nodes, so its products with each node's few directions are two matrix products for the whole stack."""
+        weight, bias = self.network.later[0]
+        n, k, v, h = moves.direction.shape
+        both = torch.cat([weight.clamp_min(0), weight.clamp_max(0)]).T  # (h, 2 second)
+        columns = torch.cat([self.start[nodes.row][:, None], moves.direction.reshape(n, k * v, h)], dim=1)
+        steep_plus, steep_minus = (first.steep[:, None] * columns @ both).chunk(2, dim=2)
+        flat_plus, flat_minus = (first.flat[:, None] * columns @ both).chunk(2, dim=2)
+        lift_plus, lift_minus = (first.lift @ both).chunk(2, dim=1)
+        upper, lower = steep_plus + flat_minus, steep_minus + flat_plus  # (N, 1 + k v, second)
+
+        def most(slopes: Tensor) -> Tensor:
+            return moves.most(slopes.mT.reshape(n, -1, k, v)).sum(dim=2)
+
+        high = upper[:, 0] + lift_plus + bias + most(upper[:, 1:])
+        low = lower[:, 0] + lift_minus + bias - most(-lower[:, 1:])
+        size = self.size[nodes.row] @ weight.abs().T + lift_plus - lift_minus + bias.abs()
+        slack = ROUNDING * (1 + size + high.abs() + low.abs())
+        return low - slack, high + slack
+
+    # -- the margin -----------------------------------------------------------------------------
+
+    def bound(self, nodes: Nodes) -> Bound:
+        """Of nodes in which all is decided. Most fall to cheap interval limits of the inner layers; the others
+        get relaxed ones."""
+        found, moves = self.quick_bound(nodes), self.moves(nodes)
+        hard = found.undone()
+        if len(hard):
+            some, their = nodes.at(hard), moves.at(hard)
+            found.keep_better(hard, self.margin_bound(some, their, self.limits(some, their, relaxed=True)))
+        return found
+
+    def quick_bound(self, nodes: Nodes) -> Bound:
+        """With interval limits."""
+        moves = self.moves(nodes)
+        return self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=False))
+
+    def thorough_bound(self, nodes: Nodes) -> Bound:
+        """With relaxed limits, and better slopes below the ReLUs."""
+        moves = self.moves(nodes)
+        limits = self.limits(nodes, moves, relaxed=True)
+        found = self.margin_bound(nodes, moves, limits)
+        hard = found.undone()
+        if len(hard):
+            few = [(low[hard], high[hard]) for low, high in limits]
+            found.keep_better(hard, self.margin_bound(nodes.at(hard), moves.at(hard), few, tightened=True))
+        return found
+
+    def margin_bound(self, nodes: Nodes, moves: Moves, limits: Limits, *, tightened: bool = False) -> Bound:
         """The bound on the target's margin over the rival it beats least."""
         weight, bias = self.network.later[-1]
         rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
         rows = weight[nodes.target][:, None] - weight[rivals]
         constant = bias[nodes.target][:, None] - bias[rivals] - self.problem.goal.offset
-        upper, slack, slope = self.backward(nodes, rows, constant, limits)
-        worst = (torch.arange(len(nodes), device=upper.device), upper.argmin(dim=1))
+        found = self.backward(nodes, moves, rows, constant, limits)
+        worst = (torch.arange(len(nodes), device=rows.device), found[0].argmin(dim=1))
         if tightened:
-            return self.tighten(nodes, rows[worst][:, None], constant[worst][:, None], limits)
-        return upper[worst], slack[worst], slope[worst]
+            return self.tighten(nodes, moves, rows[worst][:, None], constant[worst][:, None], limits)
+        return Bound(*(part[worst] for part in found))
 
-    def tighten(
-        self, nodes: Nodes, rows: Tensor, constant: Tensor, limits: list[tuple[Tensor, Tensor]]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Better slopes below the ReLUs that may be either way, by a few signed gradient steps (alpha-CROWN)."""
-        slopes = [lower_slopes(low, high) for low, high in limits]
-        best: tuple[Tensor, Tensor, Tensor] | None = None
+    def tighten(self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor, limits: Limits) -> Bound:
+        """Better slopes below the ReLUs that may be either way, by a few signed gradient steps."""
+        slopes = [lines(low, high).flat for low, high in limits]
+        best: Bound | None = None
         for stride in STRIDES:
             with torch.enable_grad():
                 for slope in slopes:
                     slope.requires_grad_(True)
-                upper, slack, in_first = self.backward(nodes, rows, constant, limits, slopes)
+                upper, slack, in_first = self.backward(nodes, moves, rows, constant, limits, slopes)
                 grads = torch.autograd.grad(upper.sum(), slopes)
-            found = (upper[:, 0].detach(), slack[:, 0].detach(), in_first[:, 0].detach())
+            found = Bound(upper[:, 0].detach(), slack[:, 0].detach(), in_first[:, 0].detach())
             if best is None:
                 best = found
             else:
-                keep_better(best, torch.arange(len(nodes), device=upper.device), found)
+                best.keep_better(torch.arange(len(nodes), device=upper.device), found)
             slopes = [(s.detach() - stride * g.sign()).clamp(0, 1) for s, g in zip(slopes, grads, strict=True)]
         assert best is not None
         return best
@@ -158,96 +339,51 @@ class Bounds:
     def backward(
         self,
         nodes: Nodes,
+        moves: Moves,
         rows: Tensor,
         constant: Tensor,
-        limits: list[tuple[Tensor, Tensor]],
+        limits: Limits,
         slopes: list[Tensor] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Upper bounds (N, m) on rows . a + constant, a the ReLU of the last layer in `limits`; what rounding
         may have cost; and the slopes in the first layer. `slopes` are those of the lower side of each ReLU."""
         for depth in range(len(limits) - 1, -1, -1):
-            low, high = limits[depth]
-            crossing = (low < 0) & (high > 0)
-            steep = torch.where(low >= 0, 1.0, torch.where(crossing, high / (high - low).clamp_min(1e-300), 0.0))
-            lift = torch.where(crossing, -low * steep, 0.0)
-            flat = lower_slopes(low, high) if slopes is None else slopes[depth]
-            flat = torch.where(low >= 0, 1.0, torch.where(crossing, flat, 0.0))
+            line = lines(*limits[depth], None if slopes is None else slopes[depth])
             positive, negative = rows.clamp_min(0), rows.clamp_max(0)
-            constant = constant + (positive @ lift[:, :, None])[..., 0]
-            rows = positive * steep[:, None] + negative * flat[:, None]
+            constant = constant + dot(positive, line.lift)
+            rows = positive * line.steep[:, None] + negative * line.flat[:, None]
             if depth:
                 weight, bias = self.network.later[depth - 1]
                 constant = constant + rows @ bias
                 rows = rows @ weight
-        return (*self.concrete(nodes, rows, constant), rows)
+        return (*self.concrete(nodes, moves, rows, constant), rows)
 
-    def concrete(self, nodes: Nodes, rows: Tensor, constant: Tensor) -> tuple[Tensor, Tensor]:
+    def concrete(self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor) -> tuple[Tensor, Tensor]:
         """The most that rows . z + constant (N, m) can be over the node, and a bound on its rounding."""
-        up, slope = self.reach(nodes, rows)
-        start = self.start[nodes.row]
-        middle = (rows @ start[:, :, None])[..., 0] + constant
-        value = middle + self.best_sum(nodes, up)
-        size = (rows.abs() @ start.abs()[:, :, None])[..., 0] + constant.abs() + up.abs().sum(dim=2)
-        return value, ROUNDING * (1 + size + self.magnitude(nodes, slope))
-
-    def magnitude(self, nodes: Nodes, slope: Tensor) -> Tensor:
-        """The size of the terms slope x, which cancel in slope (x' - x)."""
-        active, x = self.active(nodes), self.x[nodes.row].abs()
-        x = x if active is None else x.gather(1, active)
-        return (slope.abs() @ x[:, :, None])[..., 0]
-
-    def reach(self, nodes: Nodes, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The most (N, m, features) that each feature can add to rows . z by changing, and the slopes. Of
-        nodes in which all is decided, only the changed features are looked at (see `active`)."""
-        active = self.active(nodes)
-        x, low, high, state = self.x[nodes.row], nodes.low, nodes.high, nodes.state
-        if active is None:
-            slope = rows @ self.network.weight
-        else:
-            slope = rows @ self.network.weight.T[active].mT
-            x, low, high, state = (t.gather(1, active) for t in (x, low, high, state))
-        up = torch.maximum(slope * (low - x)[:, None], slope * (high - x)[:, None])
-        for j, slot in self.slots.items():
-            table = self.network.tables[j]
-            own = table[self.x[nodes.row, j].long()]
-            values = rows @ table.T - (rows @ own[:, :, None])
-            best = values.masked_fill(~nodes.options[:, None, slot], -torch.inf).amax(dim=2)
-            if active is None:
-                up[:, :, j] = best
+        n, k, v, h = moves.direction.shape
+        slope = (rows @ moves.direction.reshape(n, k * v, h).mT).reshape(n, -1, k, v)
+        value = dot(rows, self.start[nodes.row]) + constant + moves.most(slope).sum(dim=2)
+        if nodes.open.shape[1]:
+            reach, most = self.reach_open(nodes, rows)[0], int(nodes.left.max())
+            if most == 1:
+                value = value + reach.amax(dim=2)
             else:
-                up = torch.where((active == j)[:, None], best[:, :, None], up)
-        return torch.where((state == ALONE)[:, None], 0.0, up), slope
+                top = reach.topk(min(most, reach.shape[2]), dim=2).values
+                counted = torch.arange(top.shape[2], device=top.device) < nodes.left[:, None]
+                value = value + (top * counted[:, None]).sum(dim=2)
+        size = dot(rows.abs(), self.size[nodes.row]) + constant.abs()
+        return value, ROUNDING * (1 + size + value.abs())
 
-    def active(self, nodes: Nodes) -> Tensor | None:
-        """The changed features (N, k), if all nodes have everything decided; padded with others."""
-        if int(nodes.left.max()) > 0:
-            return None
-        changed = nodes.state == CHANGED
-        count = max(1, int(changed.sum(dim=1).max()))
-        return changed.to(torch.uint8).topk(count, dim=1).indices
-
-    def spread_out(self, nodes: Nodes, values: Tensor) -> Tensor:
-        """Values of the active features (N, k) at their places among all (N, d)."""
-        active = self.active(nodes)
-        return values if active is None else torch.zeros_like(nodes.low).scatter(1, active, values)
-
-    def best_sum(self, nodes: Nodes, up: Tensor) -> Tensor:
-        """All changed features, and the `left` best of the undecided ones."""
-        most = int(nodes.left.max())
-        if most == 0:
-            return up.sum(dim=2)
-        total = torch.where((nodes.state == CHANGED)[:, None], up, 0.0).sum(dim=2)
-        free = torch.where((nodes.state == UNDECIDED)[:, None], up, 0.0).clamp_min(0)
-        top = free.topk(min(most, free.shape[2]), dim=2).values
-        counted = torch.arange(top.shape[2], device=top.device) < nodes.left[:, None]
-        return total + (top * counted[:, None]).sum(dim=2)
-
-    def concrete_first(self, nodes: Nodes) -> tuple[Tensor, Tensor]:
-        """Limits (N, h) of the first layer before its ReLU."""
-        h = len(self.network.bias)
-        eye = torch.eye(h, dtype=self.x.dtype, device=self.x.device).expand(len(nodes), h, h)
-        start = self.start[nodes.row]
-        high = start + self.best_sum(nodes, self.reach(nodes, eye)[0])
-        low = start - self.best_sum(nodes, self.reach(nodes, -eye)[0])
-        margin = ROUNDING * (1 + start.abs() + high.abs() + low.abs())
-        return low - margin, high + margin
+    def reach_open(self, nodes: Nodes, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The most (N, m, d) that each open feature can add to rows . z by changing, at least 0, and the slopes."""
+        x = self.x[nodes.row]
+        slope = rows @ self.network.weight
+        low, high = self.problem.low[nodes.row] - x, self.problem.high[nodes.row] - x
+        low, high = torch.where(nodes.open, low, 0.0), torch.where(nodes.open, high, 0.0)
+        reach = torch.maximum(slope * low[:, None], slope * high[:, None])
+        for j in self.slots:
+            table = self.network.tables[j]
+            values = rows @ table[self.problem.space.open[j]].T
+            own = rows @ table[x[:, j].long()][:, :, None]
+            reach[:, :, j] = torch.where(nodes.open[:, None, j], (values - own).amax(dim=2), 0.0)
+        return reach.clamp_min(0), slope
