@@ -24,7 +24,7 @@ from grace.models.relu import ReluNetwork, relu_network
 from grace.problem import Problem, positions
 from grace.relaxation import LISTED, Bound, Nodes, Relaxation
 
-BYTES = {"cpu": 1 << 26, "cuda": 1 << 30}  # worked on at a time
+BYTES = {"cpu": 1 << 26, "cuda": 1 << 32}  # worked on at a time
 MOST_NODES = 1 << 17  # kept with open features
 THINNEST = 1e-10  # a range of this share of the whole is not halved any more
 OPEN, PROVEN, FOUND = 0, 1, 2
@@ -99,7 +99,7 @@ class Prover:
         begun = time.perf_counter()
         pool = self.bounded(self.roots())
         self.spend(begun, torch.arange(len(self.x), device=self.x.device))
-        waiting = self.decided([pool.at(slice(0))])
+        waiting = decide(pool.at(slice(0)))
         while len(pool):
             # rows that have had least work first; within a row the most promising node
             turn = self.nodes_done[pool.row].to(torch.float64) // 64 * 1e9
@@ -180,7 +180,7 @@ class Prover:
         for begin in range(0, len(nodes), self.open_at_once):
             part = nodes.at(slice(begin, begin + self.open_at_once))
             self.nodes_done += torch.bincount(part.row, minlength=len(self.x))
-            part = self.with_bound(part, self.relaxation.quick_bound(part))
+            part = self.with_bound(part, self.relaxation.open_bound(part, relaxed=False))
             part = self.thorough(part, part.left > 1)
             part = self.thorough(part, first_few(part.row, (part.left == 1) & self.spared[part.row].isnan()))
             part = self.thorough(part, (part.left == 1) & (self.spared[part.row] > PAYS * self.x.shape[1]))
@@ -205,7 +205,7 @@ class Prover:
         some = nodes.at(positions(where))
         if len(some) == 0:
             return nodes
-        found = self.relaxation.thorough_bound(some)
+        found = self.relaxation.open_bound(some, relaxed=True)
         better = self.with_bound(some, found)
         spared = self.ways(some)
         spared[found.undone()] -= self.ways(better)
@@ -245,18 +245,24 @@ class Prover:
         # a feature that brings nothing in the relaxation still loosens it: an earlier place by its influence
         worth = torch.where(down | up, nodes.reach + 1e-6 * self.influence, -torch.inf)
         rank = worth.argsort(dim=1, descending=True).argsort(dim=1)
-        now = (rank < AT_ONCE) | (nodes.left == 1)[:, None]
+        last = (nodes.left == 1)[:, None]
+        now = (rank < AT_ONCE) & ~last
+        later = (down | up) & ~now & ~last
+        decided = decide(nodes)
+        parent, feature, upwards = torch.nonzero(torch.stack([down & last, up & last], dim=2), as_tuple=True)
+        leaves = [self.changed(decided.at(parent), feature, upwards.bool())]
         parent, feature, upwards = torch.nonzero(torch.stack([down & now, up & now], dim=2), as_tuple=True)
-        later = (down | up) & ~now
-        nodes = replace(nodes, open=down | up)
-        children = self.changed(nodes.at(parent), feature, upwards.bool(), rank[parent])
-        more = (children.left > 0) & children.open.any(dim=1)
-        same = nodes.at(positions(nodes.real.any(dim=1) & ~later.any(dim=1)))
-        open_ = Nodes.join([children.at(positions(more)), replace(nodes, open=later).at(positions(later.any(dim=1)))])
-        return self.decided([children.at(positions(~more)), same]), open_
+        children = self.changed(nodes.at(parent), feature, upwards.bool())
+        after = rank[parent] > rank[parent, feature][:, None]
+        children = replace(children, open=(down | up)[parent] & after & ~self.problem.conflict[feature])
+        more = children.open.any(dim=1)
+        leaves += [decide(children.at(positions(~more)))]
+        leaves += [decided.at(positions(nodes.real.any(dim=1) & ~later.any(dim=1)))]
+        rest = replace(nodes, open=later).at(positions(later.any(dim=1)))
+        return Nodes.join(leaves), Nodes.join([children.at(positions(more)), rest])
 
-    def changed(self, nodes: Nodes, feature: Tensor, upwards: Tensor, rank: Tensor) -> Nodes:
-        """One more feature changed, downwards or upwards; the open ones with a lower rank are left alone."""
+    def changed(self, nodes: Nodes, feature: Tensor, upwards: Tensor) -> Nodes:
+        """One more feature changed, downwards or upwards."""
         at = feature[:, None]
         place = nodes.real.sum(dim=1, keepdim=True)
         x = self.x[nodes.row, feature]
@@ -264,22 +270,14 @@ class Prover:
         low, high = self.problem.low[nodes.row, feature], self.problem.high[nodes.row, feature]
         low = torch.where(upwards, torch.maximum(low, x + whole), low)
         high = torch.where(upwards, high, torch.minimum(high, x - whole))
-        open_ = nodes.open & (rank > rank.gather(1, at)) & ~self.problem.conflict[feature]
         return replace(
             nodes,
             feature=nodes.feature.scatter(1, place, at),
             real=nodes.real.scatter(1, place, True),
             low=nodes.low.scatter(1, place, low[:, None]),
             high=nodes.high.scatter(1, place, high[:, None]),
-            open=open_,
             left=nodes.left - 1,
         )
-
-    def decided(self, parts: list[Nodes]) -> Nodes:
-        """Nodes with nothing open, and without what is said about open features."""
-        nodes = Nodes.join(parts)
-        none = nodes.reach[:, :0]
-        return replace(nodes, open=none.bool(), left=0 * nodes.left, reach=none, slope=none)
 
     # -- nodes in which all is decided ----------------------------------------------------------
 
@@ -373,6 +371,12 @@ class Prover:
         self.found[nodes.row[index]] = point[index]
         self.status[nodes.row[index]] = FOUND
         return slope
+
+
+def decide(nodes: Nodes) -> Nodes:
+    """The nodes with nothing open, and without what is said about open features."""
+    none = nodes.reach[:, :0]
+    return replace(nodes, open=none.bool(), reach=none, slope=none)
 
 
 def first_few(row: Tensor, where: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """Upper bounds on a ReLU network over the nodes of a branch and bound.
 
-Linear relaxation (CROWN: Zhang et al. 2018; better slopes by gradient steps as in alpha-CROWN: Xu et al. 2021), made
-concrete exactly for "the changed features lie in their sub-ranges and at most r of the open ones change": the r largest
-contributions. What a node's changed features can do is kept as a few directions in the first layer, so that the cost of
-a node in which all is decided does not grow with the number of features.
+Linear relaxation (CROWN: Zhang et al. 2018), made concrete exactly for "the changed features lie in their sub-ranges
+and at most r of the open ones change": the r largest contributions. What a node's changed features can do is kept as a
+few directions in the first layer, so that the cost of a node in which all is decided does not grow with the number of
+features.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from grace.models.relu import ReluNetwork
 from grace.problem import Problem, positions
 
 ROUNDING = 1e-11  # relative; far above what float64 sums of a few hundred terms can lose
-STRIDES = (0.5, 0.25, 0.25, 0.12, 0.06, 0.0)  # of the steps that tighten a bound; the last only looks
 LISTED = 24  # of each neuron, the open features that count are looked for among so many
 
 Limits = list[tuple[Tensor, Tensor]]  # of every hidden layer before its ReLU
@@ -67,11 +66,14 @@ class Moves(NamedTuple):
 
     def span(self) -> tuple[Tensor, Tensor]:
         """The most (N, h) that the changed features together can raise and lower each neuron."""
+        if self.barred is None:
+            middle, radius = (self.low + self.high) / 2, (self.high - self.low) / 2
+            centre = (self.direction * middle[..., None]).sum(dim=(1, 2))
+            around = (self.direction.abs() * radius[..., None]).sum(dim=(1, 2))
+            return around + centre, around - centre
         ends = self.direction * self.low[..., None], self.direction * self.high[..., None]
-        up, down = torch.maximum(*ends), torch.minimum(*ends)
-        if self.barred is not None:
-            up = up.masked_fill(self.barred[..., None], -torch.inf)
-            down = down.masked_fill(self.barred[..., None], torch.inf)
+        up = torch.maximum(*ends).masked_fill(self.barred[..., None], -torch.inf)
+        down = torch.minimum(*ends).masked_fill(self.barred[..., None], torch.inf)
         return up.amax(dim=2).sum(dim=1), -down.amin(dim=2).sum(dim=1)
 
     def most(self, slope: Tensor) -> Tensor:
@@ -109,14 +111,11 @@ class Lines(NamedTuple):
     flat: Tensor
 
 
-def lines(low: Tensor, high: Tensor, flat: Tensor | None = None) -> Lines:
-    """The lines of ReLUs with limits; below one that may be either way, a line of slope `flat`, or the one that
-    leaves less room."""
-    crossing = (low < 0) & (high > 0)
-    on = (low >= 0).to(low.dtype)
-    steep = torch.where(crossing, high / (high - low).clamp_min(1e-300), on)
-    lift = torch.where(crossing, -low * steep, 0.0)
-    return Lines(steep, lift, torch.where(crossing, (high > -low).to(low.dtype) if flat is None else flat, on))
+def lines(low: Tensor, high: Tensor) -> Lines:
+    """The lines of ReLUs with limits; below one that may be either way, the one that leaves less room."""
+    above, below = high.clamp_min(0), low.clamp_max(0)  # one of them is 0 where the ReLU is on or off
+    steep = above / (above - below).clamp_min(1e-300)
+    return Lines(steep, -below * steep, (above > -below).to(low.dtype))
 
 
 def dot(rows: Tensor, column: Tensor) -> Tensor:
@@ -219,11 +218,9 @@ class Relaxation:
         limits = [self.first_limits(nodes, moves)]
         for depth, (weight, bias) in enumerate(self.network.later[:-1], 1):
             least, most = (side.clamp_min(0) for side in limits[-1])
-            positive, negative = weight.clamp_min(0), weight.clamp_max(0)
-            high = most @ positive.T + least @ negative.T + bias
-            low = least @ positive.T + most @ negative.T + bias
-            margin = ROUNDING * (1 + most @ weight.abs().T + bias.abs())
-            low, high = low - margin, high + margin
+            middle, radius = (least + most) / 2 @ weight.T + bias, (most - least) / 2 @ weight.abs().T
+            radius = radius + ROUNDING * (1 + bias.abs() + most.sum(dim=1, keepdim=True) * weight.abs().amax(dim=1))
+            low, high = middle - radius, middle + radius
             if self.root:
                 whole = self.root[depth]
                 low, high = torch.maximum(low, whole[0][nodes.row]), torch.minimum(high, whole[1][nodes.row])
@@ -272,32 +269,22 @@ class Relaxation:
     # -- the margin -----------------------------------------------------------------------------
 
     def bound(self, nodes: Nodes) -> Bound:
-        """Of nodes in which all is decided. Most fall to cheap interval limits of the inner layers; the others
-        get relaxed ones."""
-        found, moves = self.quick_bound(nodes), self.moves(nodes)
+        """Of nodes in which all is decided. Most fall to interval limits of the inner layers; the others get
+        relaxed ones."""
+        moves = self.moves(nodes)
+        found = self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=False))
         hard = found.undone()
         if len(hard):
             some, their = nodes.at(hard), moves.at(hard)
             found.keep_better(hard, self.margin_bound(some, their, self.limits(some, their, relaxed=True)))
         return found
 
-    def quick_bound(self, nodes: Nodes) -> Bound:
-        """With interval limits."""
+    def open_bound(self, nodes: Nodes, *, relaxed: bool) -> Bound:
+        """Of nodes with open features, with interval limits or with relaxed ones, which cost far more."""
         moves = self.moves(nodes)
-        return self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=False))
+        return self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=relaxed))
 
-    def thorough_bound(self, nodes: Nodes) -> Bound:
-        """With relaxed limits, and better slopes below the ReLUs."""
-        moves = self.moves(nodes)
-        limits = self.limits(nodes, moves, relaxed=True)
-        found = self.margin_bound(nodes, moves, limits)
-        hard = found.undone()
-        if len(hard):
-            few = [(low[hard], high[hard]) for low, high in limits]
-            found.keep_better(hard, self.margin_bound(nodes.at(hard), moves.at(hard), few, tightened=True))
-        return found
-
-    def margin_bound(self, nodes: Nodes, moves: Moves, limits: Limits, *, tightened: bool = False) -> Bound:
+    def margin_bound(self, nodes: Nodes, moves: Moves, limits: Limits) -> Bound:
         """The bound on the target's margin over the rival it beats least."""
         weight, bias = self.network.later[-1]
         rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
@@ -305,28 +292,7 @@ class Relaxation:
         constant = bias[nodes.target][:, None] - bias[rivals] - self.problem.goal.offset
         found = self.backward(nodes, moves, rows, constant, limits)
         worst = (torch.arange(len(nodes), device=rows.device), found[0].argmin(dim=1))
-        if tightened:
-            return self.tighten(nodes, moves, rows[worst][:, None], constant[worst][:, None], limits)
         return Bound(*(part[worst] for part in found))
-
-    def tighten(self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor, limits: Limits) -> Bound:
-        """Better slopes below the ReLUs that may be either way, by a few signed gradient steps."""
-        slopes = [lines(low, high).flat for low, high in limits]
-        best: Bound | None = None
-        for stride in STRIDES:
-            with torch.enable_grad():
-                for slope in slopes:
-                    slope.requires_grad_(True)
-                upper, slack, in_first = self.backward(nodes, moves, rows, constant, limits, slopes)
-                grads = torch.autograd.grad(upper.sum(), slopes)
-            found = Bound(upper[:, 0].detach(), slack[:, 0].detach(), in_first[:, 0].detach())
-            if best is None:
-                best = found
-            else:
-                best.keep_better(torch.arange(len(nodes), device=upper.device), found)
-            slopes = [(s.detach() - stride * g.sign()).clamp(0, 1) for s, g in zip(slopes, grads, strict=True)]
-        assert best is not None
-        return best
 
     def rivals(self, nodes: Nodes) -> Tensor:
         """The classes that the target must beat: the original one, or all others when it was asked for."""
@@ -337,18 +303,12 @@ class Relaxation:
         return classes[classes != nodes.target[:, None]].reshape(len(nodes), -1)
 
     def backward(
-        self,
-        nodes: Nodes,
-        moves: Moves,
-        rows: Tensor,
-        constant: Tensor,
-        limits: Limits,
-        slopes: list[Tensor] | None = None,
+        self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor, limits: Limits
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Upper bounds (N, m) on rows . a + constant, a the ReLU of the last layer in `limits`; what rounding
-        may have cost; and the slopes in the first layer. `slopes` are those of the lower side of each ReLU."""
+        may have cost; and the slopes in the first layer."""
         for depth in range(len(limits) - 1, -1, -1):
-            line = lines(*limits[depth], None if slopes is None else slopes[depth])
+            line = lines(*limits[depth])
             positive, negative = rows.clamp_min(0), rows.clamp_max(0)
             constant = constant + dot(positive, line.lift)
             rows = positive * line.steep[:, None] + negative * line.flat[:, None]
