@@ -400,7 +400,7 @@ def test_order_target_and_index_do_not_matter() -> None:
         (lambda: one(Numeric(name="f")).replace("f", low=2, high=1), "'f'.*low=2.*high=1"),
         (lambda: Schema.from_dict({"features": [], "words": {}}), "schema.*'words'.*verb"),
         (lambda: Schema.from_dict({"features": [{"kind": "numeric", "name": "f", "min": 0}]}), "'f'.*'min'.*low"),
-        (lambda: Schema.from_dict({"features": [{"kind": "date", "name": "f"}]}), "'date'.*numeric.*categorical"),
+        (lambda: Schema.from_dict({"features": [{"kind": "time", "name": "f"}]}), "'time'.*numeric.*categorical"),
         (lambda: Schema.from_dict({"features": [{"kind": "numeric"}]}), "name"),
         (lambda: Schema.from_dict({"target": "y"}), "features"),
         (lambda: Schema.from_json("{'features': []}"), "JSON"),

@@ -14,7 +14,7 @@ from torch import Tensor
 from grace.answers import Answers, answer
 from grace.batch import Explanations
 from grace.errors import GraceError
-from grace.features import Domain, Floats, Value, tail_of
+from grace.features import Bools, Domain, Floats, Numeric, Value, tail_of
 from grace.frames import as_frame, some
 from grace.goal import Against, Flip, Goal
 from grace.information import discretise, raw_symbols, su_matrix
@@ -82,6 +82,7 @@ class Explainer:
         self._spaces: dict[tuple[Domain, str], Space] = {}
         self._known: Background | None = None
         self._su_raw: Floats | None = None
+        self._medians: Floats | None = None
 
     def _learn(self, train: pd.DataFrame, seed: int) -> None:
         """SU and background rows from training data, and a first look at the model."""
@@ -190,6 +191,28 @@ class Explainer:
                 raise GraceError("raw SU needs training rows; give train= to Explainer")
             self._su_raw = su_matrix(raw_symbols(self.background_rows))
         return self._su_raw
+
+    def usual(self, contrast: Floats, changed: Bools, asked: Bools) -> Floats:
+        """What is typical of the class of each contrastive row, its median among training rows of that class (by
+        the model), in the changed numbers; NaN elsewhere, and in rows that with it are not of that class."""
+        out = np.full_like(contrast, np.nan)
+        if self.background_rows is None:
+            return out
+        if self._medians is None:
+            classes = self._scores(self.background_rows).argmax(axis=1)
+            self._medians = np.full((len(self.model.classes), contrast.shape[1]), np.nan)
+            for label in np.unique(classes):
+                same = self.background_rows[classes == label]
+                self._medians[label] = np.quantile(same, 0.5, axis=0, method="lower")
+        changed = changed & [isinstance(f, Numeric) for f in self.schema.features]
+        wanted = self._scores(contrast).argmax(axis=1)
+        medians = self._medians[wanted]
+        ask = np.flatnonzero(asked & ~np.isnan(medians[:, 0]) & changed.any(axis=1))
+        if len(ask):
+            tried = np.where(changed, medians, contrast)[ask]
+            same = self._scores(tried).argmax(axis=1) == wanted[ask]
+            out[ask[same]] = np.where(changed, medians, np.nan)[ask[same]]
+        return out
 
     def _space(self, schema: Schema, norm: str = "l1") -> Space:
         """The space of a schema; those of whole domains are kept."""
