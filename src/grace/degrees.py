@@ -7,7 +7,7 @@ eighth, "more than ten times" and "less than a tenth" are meant as they stand.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, Inexact, localcontext
 
 from grace.errors import GraceError
 from grace.features import KINDS, STYLES, Feature, Numeric, Value
@@ -108,15 +108,25 @@ def difference(feature: Feature, old: Value, new: Value, asked: str | None, *, r
     if ratios and has_ratio(feature, a, b):
         return times(a, b)
     size = rounded(abs(b - a))
-    return By(size, b > a, about=size != abs(b - a))
+    return By(size, b > a, about=size != apart(a, b))
 
 
 def exact(feature: Numeric, old: Decimal, new: Decimal) -> By | Instead:
     """The difference, or both values where the difference has more digits than either is said with."""
-    apart = abs(new - old)
-    if places(apart) > max(places(new), feature.digits, 0):
+    size = apart(old, new)
+    if size is None or places(size) > max(places(new), feature.digits, 0):
         return Instead(new, old)
-    return By(apart, new > old)
+    return By(size, new > old)
+
+
+def apart(old: Decimal, new: Decimal) -> Decimal | None:
+    """The exact difference; None where it has more digits than anybody reads (1e30 less 1e-9)."""
+    with localcontext() as context:
+        context.traps[Inexact] = True
+        try:
+            return abs(new - old)
+        except Inexact:
+            return None
 
 
 def has_ratio(feature: Numeric, old: Decimal, new: Decimal) -> bool:

@@ -18,6 +18,7 @@ Bools = npt.NDArray[np.bool_]
 
 FEW_INTEGERS = 20  # an integer feature with at most this many values keeps its whole range
 MANY_CATEGORIES = 1000
+MISSING = "missing"  # the category of a missing cell
 MOST_DECIMALS = 10
 WINSOR = 0.01  # each tail that the spread does not look at
 

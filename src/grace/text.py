@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypedDict
 
 from grace import languages
-from grace.degrees import By, Said, difference, style_of
+from grace.degrees import By, Said, apart, difference, style_of
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
 from grace.languages import DEFAULT, FORMS, Facts, Language, Part
@@ -21,7 +21,7 @@ from grace.wording import class_word, feature_in, row_words
 if TYPE_CHECKING:
     from grace.explanation import Change, Explanation
 
-__all__ = ["Saying", "decimal", "notes", "number", "phrase", "reason", "sentence", "value"]
+__all__ = ["Saying", "comparable", "decimal", "main_clause", "notes", "number", "phrase", "reason", "sentence", "value"]
 
 
 class Saying(TypedDict, total=False):
@@ -51,11 +51,17 @@ def sentence(
     if not e.success or e.contrast_class is None:
         return f"{said.failed(_facts(e, code, ()), reason(e, code))}."
     form, place = _drawn(e, said, template, seed)
-    body = said.TEMPLATES[form][place](_facts(e, code, _parts(e, form, style, code)))
+    body = main_clause(e, form, place, style, code)
     label = e.contrast_class if form == "had" else e.original_class
     sure = said.sure(e.probability(label, after=form == "had"), then=form == "had") if hedge else ""
     proven = e.proof is not None and e.proof["verdict"] == "minimal" and len(e.changes) > 1
     return f"{body}{sure}." + (f" {said.minimal(len(e.changes) - 1, form)}" if proven else "")
+
+
+def main_clause(e: Explanation, form: str, place: int, style: str | None, code: str) -> str:
+    """The sentence by one template of a language, without the full stop and what may go with it."""
+    parts = _parts(e, form, style, code)
+    return languages.load(code).TEMPLATES[form][place](_facts(e, code, parts))
 
 
 def _drawn(e: Explanation, language: Language, template: str | None, seed: int) -> tuple[str, int]:
@@ -67,11 +73,15 @@ def _drawn(e: Explanation, language: Language, template: str | None, seed: int) 
 
 
 def comparable(e: Explanation) -> bool:
-    """Whether the row differs from what is typical of class Y in just the direction of every change."""
+    """Whether the row differs from what is typical of class Y, and in the direction of every change."""
     numeric = [c for c in e.changes if isinstance(c.feature, Numeric)]
-    return bool(numeric) and all(
-        c.name in e.typical and (float(c.old) - e.typical[c.name]) * (float(c.old) - float(c.new)) > 0 for c in numeric
-    )
+    return bool(numeric) and all(c.name in e.typical and _beyond(c, e.typical[c.name]) for c in numeric)
+
+
+def _beyond(change: Change, usual: float) -> bool:
+    """Whether the change goes towards the usual value, and how far that is can be said."""
+    old, new = float(change.old), float(change.new)
+    return old != usual and (usual > old) == (new > old) and apart(decimal(old), decimal(usual)) is not None
 
 
 def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[Part, ...]:
@@ -88,9 +98,8 @@ def _said(e: Explanation, change: Change, feature: Feature, form: str, style: st
         ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
         return difference(feature, change.old, change.new, style, ratios=ratios)
     usual = e.typical[change.name]
-    if style_of(feature, style) == "exact":
-        apart = decimal(change.old) - decimal(usual)
-        return By(abs(apart), apart > 0)
+    if style_of(feature, style) == "exact":  # not "0.35 instead of 0.2777779", as nothing typical is typed in
+        return By(abs(decimal(change.old) - decimal(usual)), float(change.old) > usual)
     return difference(feature, usual, change.old, style, ratios=language.has_ratios(feature))
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.features import WORDS, Categorical, Feature, Value
+from grace.features import MISSING, WORDS, Categorical, Feature, Value
 from grace.languages import Language, load
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
     words["phrase"] = words["phrase"] or language.named(feature.name)
     if isinstance(feature, Categorical):
         labels = {**(feature.labels if code == own else {}), **given.get("labels", {})}
-        words["labels"] = {str(c): labels.get(str(c), language.label(c)) for c in feature.categories} | labels
+        plain = {str(c): language.label(c) for c in feature.categories} | {MISSING: language.WORDS.missing}
+        words["labels"] = plain | labels
     return replace(feature, **words)
 
 

@@ -24,7 +24,8 @@ FORMS = ("had", "because", "typical")
 
 @dataclass(frozen=True)
 class Words:
-    """What a language says where the schema has no words of its own. In `verb`, {row} and {class} are filled in."""
+    """What a language says where the schema has no words of its own. In `verb`, {row} and {class} are filled in;
+    `missing` is the category of a missing cell."""
 
     row: str
     rows: str
@@ -32,6 +33,7 @@ class Words:
     been: str
     more: str
     less: str
+    missing: str
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,11 @@ WORDS = Words(
     been="gewesen",
     more="höher",
     less="niedriger",
+    missing="„keine Angabe“",
 )
 SCREEN = {"feature": "Merkmal", "is": "ist", "would": "wäre", "or": "Oder: ", "note": "Hinweis: "}
 
-PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "knapp über ", "just <": "knapp unter "}
+PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "etwas mehr als ", "just <": "etwas weniger als "}
 AND = "und"
 COUNT = ("drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn")
 TIMES = {
@@ -128,7 +129,8 @@ def too(feature: Feature, said: Said) -> str:
     """ "um 7 Punkte zu hoch"; where the word is unknown, what was not the case."""
     if isinstance(said, Becomes):
         assert isinstance(feature, Categorical)
-        return f"{feature.label(said.old)} und nicht {feature.label(said.new)}"
+        instead = "statt" if feature.label(said.new).startswith("„") else "und nicht"  # "statt" bends plain words
+        return f"{feature.label(said.old)} {instead} {feature.label(said.new)}"
     assert isinstance(feature, Numeric)
     if isinstance(said, Instead):
         return _value(feature, said.old, said.new)
@@ -146,9 +148,8 @@ def _value(feature: Numeric, value: Decimal, instead: Decimal) -> str:
     return said if feature.been == "gewesen" else f"mit einem Wert von {number(value)} statt {number(instead)}"
 
 
-def _together(parts: Sequence[Part], verb: Callable[[Feature], str], say: Callable[[Feature, Said], str]) -> list[str]:
-    """For each verb, in the order in which they come up, all that shares it: "A um 3 niedriger und B um 1 höher",
-    with the verb as the last word of each."""
+def _together(parts: Sequence[Part], verb: Callable[[Feature], str], say: Callable[[Feature, Said], str]) -> str:
+    """All that shares a verb before that verb: "A um 3 zu hoch und B um 1 zu niedrig war sowie C zu alt waren"."""
     groups: dict[str, list[Part]] = {}
     for part in parts:
         groups.setdefault(verb(part.feature), []).append(part)
@@ -160,7 +161,8 @@ def _together(parts: Sequence[Part], verb: Callable[[Feature], str], say: Callab
             words = say(part.feature, part.said)
             said.append(words if again else f"{part.feature.phrase} {words}")
         out.append(f"{listed(said, AND)} {end}")
-    return out
+    last = "sowie" if len(groups) < len(parts) else AND
+    return out[0] if len(out) == 1 else f"{', '.join(out[:-1])} {last} {out[-1]}"
 
 
 # -- what would have had to be different ------------------------------------------------------
@@ -181,13 +183,13 @@ def had(facts: Facts) -> str:
     groups: dict[str, list[Part]] = {}
     for part in facts.parts:
         groups.setdefault(would(part.feature), []).append(part)
-    said = [f"{verb} {listed(_together(same, lambda f: f.been, degree), AND)}" for verb, same in groups.items()]
-    return f"{upper(listed(said, AND))}, hätte das Modell {_then(facts)}"
+    said = [f"{verb} {_together(same, lambda f: f.been, degree)}" for verb, same in groups.items()]
+    return f"{upper(f' {AND} '.join(said))}, hätte das Modell {_then(facts)}"
 
 
 def _if(facts: Facts) -> str:
     """ "A um 3 niedriger gewesen wäre und B um 1 höher gewesen wären"."""
-    return listed(_together(facts.parts, lambda f: f"{f.been} {would(f)}", degree), AND)
+    return _together(facts.parts, lambda f: f"{f.been} {would(f)}", degree)
 
 
 def if_(facts: Facts) -> str:
@@ -206,7 +208,7 @@ def _did(facts: Facts) -> str:
 
 
 def _because(facts: Facts) -> str:
-    return listed(_together(facts.parts, was, too), AND)
+    return _together(facts.parts, was, too)
 
 
 def because(facts: Facts) -> str:
@@ -225,9 +227,9 @@ def _typical(facts: Facts) -> str:
         if not isinstance(part.said, Becomes):
             equal = isinstance(part.said, Times) and part.said.ratio not in ("slightly", "5/4")
             numbers.setdefault(f", {'wie' if equal else 'als'} es {group} typisch ist", []).append(part)
-    said = [listed(_together(same, was, degree), AND) + tail for tail, same in numbers.items()]
+    said = [_together(same, was, degree) + tail for tail, same in numbers.items()]
     others = [part for part in facts.parts if isinstance(part.said, Becomes)]
-    return f", {AND} ".join([*said, *([listed(_together(others, was, too), AND)] if others else [])])
+    return f", {AND} ".join([*said, *([_together(others, was, too)] if others else [])])
 
 
 def typical(facts: Facts) -> str:

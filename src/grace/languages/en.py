@@ -12,7 +12,15 @@ from grace.features import Categorical, Feature, Numeric, Value
 from grace.languages import Facts, Part, Words, listed, percent, upper, with_unit
 from grace.numerals import decimal, digits
 
-WORDS = Words(row="the row", rows="rows", verb="classified {row} as {class}", been="been", more="higher", less="lower")
+WORDS = Words(
+    row="the row",
+    rows="rows",
+    verb="classified {row} as {class}",
+    been="been",
+    more="higher",
+    less="lower",
+    missing="missing",
+)
 SCREEN = {"feature": "feature", "is": "is", "would": "would be", "or": "Or: ", "note": "Note: "}
 
 PERCENT = {"": "", ">": "more than ", "<": "less than ", "just >": "just over ", "just <": "just under "}
@@ -186,7 +194,7 @@ def _because(facts: Facts) -> str:
         verb, rest = too(part)
         words = [part.feature.phrase, *([] if verb == last else [verb]), rest]
         out.append(" ".join(words[1:] if (part.feature.phrase, verb) == (subject, last) else words))
-        subject, last = part.feature.phrase, verb
+        subject, last = part.feature.phrase, "" if isinstance(part.said, Becomes) else verb
     return listed(out, AND)
 
 
