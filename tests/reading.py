@@ -220,7 +220,7 @@ def degrees(s: Spoken, code: str) -> Iterator[Pattern]:
     if s.more in t.positive:
         tail = f" {'as' if code == 'en' else 'so'} {t.positive[s.more]}{unit if s.count() else ''}"
         ratios = "|".join(t.times)
-        only = "" if code == "en" else "(?:nur )?"
+        only = "(?:only )?" if code == "en" else "(?:nur )?"
         yield (
             f"{only}{about}({ratios}){tail}",
             lambda m: Claim(name, "times", t.times[m[2]], bool(m["about"])),

@@ -211,7 +211,8 @@ FORMS = [
         "had",
         [Change(AGE_DE, 30, 31), Change(NUCLEI_DE, 3, 2), Change(CREDIT_DE, 0.5, 0.25)],
         "Wäre die Patientin um 1 Jahr älter gewesen "
-        "und das Wort „credit“ um 0,25 Prozentpunkte seltener verwendet worden und wären die Kerne um 1 Punkt niedriger gewesen",
+        "und das Wort „credit“ um 0,25 Prozentpunkte seltener verwendet worden "
+        "und wären die Kerne um 1 Punkt niedriger gewesen",
     ),
     (
         "de",

@@ -122,7 +122,7 @@ class Explanations:
     def _typical(self, i: int, place: int, a: Answers) -> dict[str, float]:
         """What is typical of class Y in the changed numbers, if the model says Y to that as well."""
         if place not in self._usual:
-            self._usual[place] = self.explainer.usual(a.contrast, a.contrast != a.rows, a.success)
+            self._usual[place] = self.explainer.usual(a)
         usual = self._usual[place][i]
         return {self.schema.names[j]: float(usual[j]) for j in np.flatnonzero(~np.isnan(usual))}
 

@@ -80,7 +80,7 @@ def demo(out: str, method: str, as_json: bool, how: Saying) -> None:
     explainer = Explainer(model, parts.train, method=method)
     e = explainer.explain(table.frame[patient], prove=True, n=3)[0]
     if as_json:
-        click.echo(e.to_json())
+        click.echo(json.dumps({**e.to_dict(), "text": e.text(**how)}, ensure_ascii=False, indent=1))
         return
     write_text(Path(out), e.to_html())
     console.print(f"It classifies {accuracy:.1%} of {len(test)} unseen patients correctly.\n")

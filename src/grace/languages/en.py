@@ -231,7 +231,8 @@ def _typical(facts: Facts) -> str:
         again = bool(last) and out[-1].endswith(f" {tail}")
         if again:  # "A was 3 higher and B 2 higher than is typical of …"
             out[-1] = out[-1].removesuffix(f" {tail}")
-        words = [feature.phrase, *([] if again and verb == last else [verb]), degree(feature, said), tail]
+        only = ["only"] if isinstance(said, Times) and equal and not said.up and said.ratio != LITTLE else []
+        words = [feature.phrase, *([] if again and verb == last else [verb]), *only, degree(feature, said), tail]
         out.append(" ".join(words))
         last = verb
     return listed(out, AND)
