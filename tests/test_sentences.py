@@ -41,7 +41,7 @@ def check_all(e: Explanation, schema: Schema, model: grace.Model, *, sole: bool)
 def explainer_of(name: str) -> tuple[grace.Explainer, pd.DataFrame]:
     table = datasets.load(name)
     parts = table.split(0)
-    train = parts.train.head(4000)
+    train = parts.train.head(2000)
     epochs = 8 if len(train) > 1500 else 40
     model = training.fit(train, schema=table.declared, recipe=training.RECIPES.get(name), max_epochs=epochs)
     return grace.Explainer(model, train), model.impute(parts.test)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -258,6 +259,37 @@ def test_no_other_module_names_a_language() -> None:
     for file in home.parent.rglob("*.py"):
         if file.parent != home:
             assert not re.search(r"""(?<!lang=)["'](en|de)["']""", file.read_text()), file
+
+
+def test_a_third_language_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (Path(languages.__file__).parent / "en.py").read_text().replace("the model", "the machine")
+    (tmp_path / "xx.py").write_text(words)
+    monkeypatch.setattr(languages, "__path__", [*languages.__path__, str(tmp_path)])
+    e = CASES[0].explainer().explain(CASES[0].rows)[0]
+    try:
+        assert "xx" in languages.names()
+        assert e.text(language="xx") == e.text().replace("the model", "the machine")
+    finally:
+        languages.load.cache_clear()
+        sys.modules.pop("grace.languages.xx", None)
+
+
+@pytest.mark.parametrize("name", ["age", "F04[C-N]", "C%", "income (USD)", "x.1", "band_width", "SO₂-content"])
+def test_usual_names_are_said_as_they_are(name: str) -> None:
+    assert languages.load("en").named(name) == name.replace("_", " ")
+
+
+@pytest.mark.parametrize("name", ["a, b", "salt and pepper", "", " x", "<script>", "has_been", 'the "one"'])
+def test_names_that_would_be_misread_are_quoted(name: str) -> None:
+    assert languages.load("en").named(name) == f"“{name}”"
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.63, "63 %"), (0.9996, "more than 99 %"), (0.002, "less than 1 %"), (0.501, "just over 50 %"), (0.5, "50 %")],
+)
+def test_how_sure(share: float, said: str) -> None:
+    assert languages.load("en").sure(share, then=True) == f" (the model would then have been {said} sure)"
 
 
 def test_lists() -> None:
