@@ -85,11 +85,14 @@ class Becomes:
 Said = By | Instead | Times | Way | Becomes
 
 
+def check_style(asked: str | None) -> None:
+    if asked not in (None, "auto", *STYLES):
+        raise GraceError(f"style={asked!r} is unknown; use one of {', '.join(STYLES)}, auto")
+
+
 def style_of(feature: Numeric, asked: str | None) -> str:
     """The degree for a feature: what the call asks for, else what its schema says, else "exact". "auto" asks
     for the schema's, else what suits the kind of number."""
-    if asked not in (None, "auto", *STYLES):
-        raise GraceError(f"style={asked!r} is unknown; use one of {', '.join(STYLES)}, auto")
     if asked in STYLES:
         return str(asked)
     return feature.style or ("exact" if asked is None else KINDS[feature.sort])

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypedDict
 
 from grace import languages
-from grace.degrees import By, Said, apart, difference, style_of
+from grace.degrees import By, Said, apart, check_style, difference, style_of
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
 from grace.languages import DEFAULT, FORMS, Facts, Language, Part
@@ -45,7 +45,7 @@ def sentence(
     """The explanation as a sentence, and where there is a proof, another."""
     code = language or e.words.language
     said = languages.load(code)
-    style_of(Numeric(name=""), style)
+    check_style(style)
     if template not in (None, *FORMS):
         raise GraceError(f"template={template!r} is unknown; use one of {', '.join(FORMS)}")
     if not e.success or e.contrast_class is None:
