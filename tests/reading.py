@@ -1,66 +1,477 @@
-"""Reading a sentence back: which features it moves, to which values, and which class it promises."""
+"""Reading a sentence back: which features it moves, how far or which way, and which class it promises.
+
+Written from a reader's side: it knows the words of the schema and of the language, not how sentences are made.
+`read` gives what a reader would type in, `readings` all ways to understand a sentence; `truth` says if it is so.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 
 from grace import Categorical, Explanation, Numeric, Schema
 
-NUMBER = r"(\N{MINUS SIGN}?[\d,]*\.?\d+)"
+MINUS = "\N{MINUS SIGN}"
+NUMBER = rf"({MINUS}?\d+(?:[.,]\d+)*)"
 
 
-def read(sentence: str, e: Explanation, schema: Schema) -> tuple[dict[str, object], str]:
-    """The row that a reader would type in, from the original row and the words alone, and the class."""
-    body, rest = re.fullmatch(r"Had (.*), the model would have (.*)\.", sentence).groups()
-    row = dict(e.row)
-    for before, after in _clauses(body, schema):
-        row.update(after(row[before]))
-    for label in schema.classes or e.classes:
-        said = schema.verb.format(**{"row": schema.row, "class": schema.class_word(label)})
-        if rest == f"{said} rather than {schema.class_word(e.original_class)}":
-            return row, label
-    raise AssertionError(f"no class in {rest!r}")
+@dataclass(frozen=True)
+class Claim:
+    """What a clause says of a feature: `what` is "by" (size, signed), "to" (value), "times" (ratio), "over" or "under"
+    (a ratio), "slightly" or "way" (a sign), or "category" (the new one, and in a because clause the old)."""
+
+    name: str
+    what: str
+    size: object
+    about: bool = False
+    old: object = None
 
 
-def _clauses(body: str, schema: Schema):
-    while body:
-        for feature in sorted(schema.features, key=lambda f: -len(_phrase(f))):
-            start = re.match(re.escape(_phrase(feature)) + f" (?:{re.escape(feature.been)} )?", body)
-            found = start and _value(body[start.end() :], feature)
-            if found:
-                length, change = found
-                yield feature.name, change
-                body = body[start.end() + length :]
-                break
-        else:
-            raise AssertionError(f"cannot read {body!r}")
+@dataclass(frozen=True)
+class Reading:
+    form: str
+    claims: tuple[Claim, ...]
+    before: object
+    after: object
+    sure: str | None
+    fewer: str | None
 
 
-def _value(text: str, feature: Numeric | Categorical):
-    end = r"(?:, | and |$)"
+@dataclass(frozen=True)
+class Tongue:
+    """The words of a language, as a reader knows them."""
+
+    point: str
+    about: str
+    times: dict[str, Decimal]
+    over: str
+    under: str
+    positive: dict[str, str]
+    forms: list[tuple[str, str, str, bool]]  # form, first words, words in the middle, whether the clauses come first
+    sure: str
+    fewer: str
+
+    def number(self, said: str) -> Decimal:
+        group = "," if self.point == "." else "."
+        return Decimal(said.replace(group, "").replace(self.point, ".").replace(MINUS, "-"))
+
+
+def fractions(words: str) -> dict[str, Decimal]:
+    pairs = (pair.split("=") for pair in words.split("; "))
+    return {
+        word: Decimal(top) / Decimal(rest[0] if rest else 1)
+        for word, value in pairs
+        for top, *rest in [value.split("/")]
+    }
+
+
+def pairs(words: str) -> dict[str, str]:
+    return dict(pair.split("=") for pair in words.split("; "))
+
+
+TONGUES = {
+    "en": Tongue(
+        point=".",
+        about="about ",
+        times=fractions(
+            "a tenth=1/10; an eighth=1/8; a sixth=1/6; a fifth=1/5; a quarter=1/4; a third=1/3; half=1/2; "
+            "two thirds=2/3; three quarters=3/4; one and a half times=3/2; twice=2; two and a half times=5/2; "
+            "three times=3; four times=4; five times=5; six times=6; seven times=7; eight times=8; nine times=9; "
+            "ten times=10"
+        ),
+        over="more than ten times",
+        under="less than a tenth",
+        positive=pairs(
+            "higher=high; lower=low; larger=large; smaller=small; greater=great; longer=long; shorter=short; "
+            "older=old; younger=young; thicker=thick; thinner=thin; more often=often; less often=rarely; more=many; "
+            "fewer=few; later=late; earlier=early"
+        ),
+        forms=[
+            ("had", "Had ", ", the model would have ", True),
+            ("if", "If ", ", the model would have ", True),
+            ("if", "The model would have ", " if ", False),
+            ("because", "The model ", " because ", False),
+            ("because", "Because ", ", the model ", True),
+        ],
+        sure=r" \(the model (?:would then have been|was) (.*) sure\)",
+        fewer=r" Within these ranges, no (.*) changes? (?:could have done it|would have been enough to change that)\.",
+    ),
+    "de": Tongue(
+        point=",",
+        about="etwa ",
+        times=fractions(
+            "ein Zehntel=1/10; ein Achtel=1/8; ein Sechstel=1/6; ein Fünftel=1/5; ein Viertel=1/4; ein Drittel=1/3; "
+            "halb=1/2; zwei Drittel=2/3; drei Viertel=3/4; anderthalbmal=3/2; doppelt=2; zweieinhalbmal=5/2; "
+            "dreimal=3; viermal=4; fünfmal=5; sechsmal=6; siebenmal=7; achtmal=8; neunmal=9; zehnmal=10"
+        ),
+        over="mehr als zehnmal",
+        under="weniger als ein Zehntel",
+        positive=pairs(
+            "höher=hoch; niedriger=niedrig; geringer=gering; größer=groß; kleiner=klein; länger=lang; kürzer=kurz; "
+            "älter=alt; jünger=jung; dicker=dick; dünner=dünn; häufiger=häufig; seltener=selten; mehr=viele; "
+            "weniger=wenige"
+        ),
+        forms=[
+            ("had", "", ", hätte das Modell ", True),
+            ("if", "Wenn ", ", hätte das Modell ", True),
+            ("if", "Das Modell hätte ", ", wenn ", False),
+            ("because", "Das Modell hat ", ", weil ", False),
+            ("because", "Weil ", ", hat das Modell ", True),
+        ],
+        sure=r" \(das Modell (?:wäre sich dann zu (.*) sicher gewesen|war sich zu (.*) sicher)\)",
+        fewer=r" Innerhalb dieser Bereiche hätten? keine (.*) Änderung(?:en)? genügt\.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A feature in the reader's words."""
+
+    feature: Numeric | Categorical
+    phrases: tuple[str, ...]
+    unit: str
+    been: str
+    more: str
+    less: str
+    plural: bool
+    labels: dict[str, object]
+
+    def count(self) -> bool:
+        """Whether its unit is what is counted: "9 more bare nuclei"."""
+        return self.more in ("more", "mehr")
+
+
+def spoken(feature: Numeric | Categorical, code: str) -> Spoken:
+    english = code == "en"
+    words = feature.translations.get(code, {})
+
+    def word(name: str, german: object) -> object:
+        return getattr(feature, name, "") if english else words.get(name, german)
+
+    plain = (feature.name.replace("_", " "), f"“{feature.name}”") if english else (f"der Wert von „{feature.name}“",)
+    unit = [str(u) for u in (word("unit", ""), word("unit_one", "")) if u]
+    labels: dict[str, object] = {}
     if isinstance(feature, Categorical):
-        for category in sorted(feature.categories, key=lambda c: -len(feature.label(c))):
-            match = re.match(re.escape(feature.label(category)) + end, text)
-            if match:
-                return match.end(), lambda old, c=category: {feature.name: c}
-        return None
-    unit = f"(?: (?:{re.escape(feature.unit)}|{re.escape(feature.unit_one or feature.unit)}))?"
-    match = re.match(f"{NUMBER}{unit} instead of {NUMBER}{end}", text)
+        known = feature.labels if english else words.get("labels", {})
+        for c in feature.categories:
+            missing = str(c) if english else "„keine Angabe“" if c == "missing" else f"„{c}“"
+            labels[known.get(str(c), missing)] = c
+    return Spoken(
+        feature=feature,
+        phrases=(str(word("phrase", "")),) if word("phrase", "") else plain,
+        unit="|".join(re.escape(u) for u in sorted(unit, key=len, reverse=True)),
+        been=str(word("been", "gewesen")),
+        more=str(word("more", "höher")),
+        less=str(word("less", "niedriger")),
+        plural=bool(word("plural", False)),
+        labels=labels,
+    )
+
+
+KNOWN: dict[tuple[int, str], tuple[Schema, list[Spoken]]] = {}
+
+
+def vocabulary(schema: Schema, code: str) -> list[Spoken]:
+    """All features of a schema in the reader's words, looked up once."""
+    if (id(schema), code) not in KNOWN:
+        KNOWN[id(schema), code] = schema, [spoken(f, code) for f in schema.features]
+    return KNOWN[id(schema), code][1]
+
+
+# -- degrees: regular expressions, and what each of them claims ---------------------------------------
+
+Pattern = tuple[str, Callable[[re.Match[str]], Claim]]
+
+
+def degrees(s: Spoken, code: str) -> Iterator[Pattern]:
+    """ "7 points lower", "half as high", "lower", "0.35 instead of 0.2777779", or the new category."""
+    t, name = TONGUES[code], s.feature.name
+    if isinstance(s.feature, Categorical):
+        for label, value in s.labels.items():
+            yield re.escape(label), lambda m, v=value: Claim(name, "category", v)
+        return
+    unit = f"(?: (?:{s.unit}))" if s.unit else ""
+    about = f"(?P<about>{t.about})?"
+    instead = "instead of" if code == "en" else "statt"
+    yield f"{NUMBER}{unit} {instead} {NUMBER}", lambda m: Claim(name, "to", t.number(m[1]))
+    if code == "de":
+        yield f"mit einem Wert von {NUMBER} statt {NUMBER}", lambda m: Claim(name, "to", t.number(m[1]))
+    for sign, way in ((1, s.more), (-1, s.less)):
+        word = re.escape(way)
+        size = f"{NUMBER}{unit} {word}"
+        if s.count() and code == "en":
+            size = f"{NUMBER} {word}{unit}"
+        elif not s.count() and code == "de":
+            size = f"um {about}{size}"
+        size = size if "?P<about>" in size else about + size
+        yield size, lambda m, g=sign: Claim(name, "by", g * t.number(m[2]), bool(m["about"]))
+        things = unit if s.count() else ""
+        yield f"{word}{things}", lambda m, g=sign: Claim(name, "way", g)
+        slightly = "slightly" if code == "en" else "etwas"
+        yield f"{slightly} {word}{things}", lambda m, g=sign: Claim(name, "slightly", g)
+    by, quarter = ("", "a quarter") if code == "en" else ("um ", "ein Viertel")
+    yield (
+        f"{by}{about}{quarter} {re.escape(s.more)}{unit if s.count() else ''}",
+        lambda m: Claim(name, "times", Decimal("1.25"), bool(m["about"])),
+    )
+    if s.more in t.positive:
+        tail = f" {'as' if code == 'en' else 'so'} {t.positive[s.more]}{unit if s.count() else ''}"
+        ratios = "|".join(t.times)
+        only = "(?:only )?" if code == "en" else "(?:nur )?"
+        yield (
+            f"{only}{about}({ratios}){tail}",
+            lambda m: Claim(name, "times", t.times[m[2]], bool(m["about"])),
+        )
+        yield t.over + tail, lambda m: Claim(name, "over", Decimal(10))
+        yield t.under + tail, lambda m: Claim(name, "under", Decimal("0.1"))
+
+
+def toos(s: Spoken, code: str) -> Iterator[Pattern]:
+    """ "7 points too high": the change is the opposite. "A rather than B": the old and the new."""
+    t, name = TONGUES[code], s.feature.name
+    if isinstance(s.feature, Categorical):
+        apart = " rather than " if code == "en" else r" (?:statt|und nicht) "
+        for old, was in s.labels.items():
+            for new, value in s.labels.items():
+                pattern = re.escape(old) + apart + re.escape(new)
+                yield pattern, lambda m, v=value, w=was: Claim(name, "category", v, old=w)
+        return
+    unit = f"(?: (?:{s.unit}))" if s.unit else ""
+    instead = "instead of" if code == "en" else "statt"
+    yield f"{NUMBER}{unit} {instead} {NUMBER}", lambda m: Claim(name, "to", t.number(m[2]), old=t.number(m[1]))
+    if code == "de":
+        pattern = f"mit einem Wert von {NUMBER} statt {NUMBER}"
+        yield pattern, lambda m: Claim(name, "to", t.number(m[2]), old=t.number(m[1]))
+    too = "too" if code == "en" else "zu"
+    for sign, way in ((-1, s.more), (1, s.less)):
+        if way in t.positive:
+            by = "um " if code == "de" and not s.count() else ""
+            word = f"{too} {t.positive[way]}"
+            yield (
+                f"{by}(?P<about>{t.about})?{NUMBER}{unit} {word}",
+                lambda m, g=sign: Claim(name, "by", g * t.number(m[2]), bool(m["about"])),
+            )
+            yield f"{word}{unit if s.count() else ''}", lambda m, g=sign: Claim(name, "way", g)
+
+
+def nots(s: Spoken, code: str) -> Iterator[Pattern]:
+    """ "(had) not been 3 lower": what was not the case."""
+    for pattern, claim in degrees(s, code):
+        yield (pattern if code == "en" else f"nicht {pattern}"), claim
+
+
+# -- clauses ------------------------------------------------------------------------------------------
+
+
+def verbs(s: Spoken, code: str, form: str) -> tuple[str, str, str]:
+    """Before the phrase (once a group), behind it, and at the end of a group of clauses."""
+    if code == "en":
+        past = ("were" if s.plural else "was") + s.been[4:] if s.been.startswith("been") else f"had {s.been}"
+        return "", {"had": s.been, "if": f"had {s.been}", "because": past, "typical": past}[form], ""
+    passive = s.been.endswith(" worden")
+    would = ("wäre" if passive or s.been == "gewesen" else "hätte") + ("n" if s.plural else "")
+    if s.been == "gewesen":
+        past = "waren" if s.plural else "war"
+    elif passive:
+        past = s.been.replace("worden", "wurden" if s.plural else "wurde")
+    else:
+        past = s.been + (" haben" if s.plural else " hat")
+    return {
+        "had": (would, "", s.been),
+        "if": ("", "", f"{s.been} {would}"),
+        "because": ("", "", past),
+        "typical": ("", "", past),
+    }[form]
+
+
+def clauses(body: str, features: list[Spoken], code: str, form: str, tail: str) -> Iterator[tuple[Claim, ...]]:
+    """Every way to read the body as clauses about different features."""
+    yield from _clauses(body, features, code, form, tail, "", "", (), ())
+
+
+def _clauses(
+    text: str,
+    features: list[Spoken],
+    code: str,
+    form: str,
+    tail: str,
+    phrase: str,
+    front: str,
+    open_: tuple[Spoken, ...],
+    done: tuple[Claim, ...],
+) -> Iterator[tuple[Claim, ...]]:
+    for s in features:
+        if any(c.name == s.feature.name for c in done):
+            continue
+        before, behind, end = verbs(s, code, form)
+        for said in s.phrases:
+            for start, verb in _starts(text, said, before, behind, s, form, phrase, front, bool(done)):
+                for pattern, claim in _patterns(s, code, form, verb):
+                    for stop, made in _ends(text[start:], pattern, claim):
+                        rest = text[start + stop :]
+                        for gap, closed in _gaps(rest, end, code, form, tail, made):
+                            group = (*open_, s)
+                            if closed and code == "de" and {verbs(g, code, form)[2] for g in group} != {end}:
+                                continue
+                            after = rest[gap:]
+                            claims = (*done, made)
+                            if not after and (closed or code == "en"):
+                                yield claims
+                            elif after:
+                                later = () if closed else group
+                                yield from _clauses(after, features, code, form, tail, said, verb, later, claims)
+
+
+def _starts(
+    text: str, said: str, before: str, behind: str, s: Spoken, form: str, phrase: str, front: str, again: bool
+) -> Iterator[tuple[int, str]]:
+    """Where the degree begins, and the verb that holds; a verb or subject said before need not be said again."""
+    if before:  # German: at the start of a group
+        for word in (before, before.capitalize(), ""):
+            if (word or again) and text.startswith(f"{word} {said} ".lstrip()):
+                yield len(f"{word} {said} ".lstrip()), before
+        if again and said == phrase:
+            yield 0, before
+        return
+    options = [behind, f"had not {s.been}"] if form == "because" and behind else [behind]
+    if form == "if" and behind and again:
+        options = [s.been]
+    for verb in options:
+        if not behind or text.startswith(f"{said} {verb} "):
+            start = f"{said} {verb} " if behind else f"{said} "
+            if text.startswith(start):
+                yield len(start), verb
+        elided = front.removeprefix("had ") if form == "if" else front
+        if behind and again and elided == verb:
+            if text.startswith(f"{said} "):
+                yield len(said) + 1, verb
+            if said == phrase:
+                yield 0, verb
+    if not behind and again and said == phrase:
+        yield 0, ""
+
+
+def _patterns(s: Spoken, code: str, form: str, verb: str) -> Iterator[Pattern]:
+    if form == "because":
+        if not verb.startswith("had not "):
+            yield from toos(s, code)
+        if verb.startswith("had not ") or code == "de":
+            yield from nots(s, code)
+    elif form == "typical" and isinstance(s.feature, Categorical):
+        yield from toos(s, code)
+    else:
+        yield from degrees(s, code)
+
+
+def _ends(text: str, pattern: str, claim: Callable[[re.Match[str]], Claim]) -> Iterator[tuple[int, Claim]]:
+    match = re.match(pattern, text)
     if match:
-        new = float(_number(match[1]))
-        return match.end(), lambda old, n=new: {feature.name: n}
-    match = re.match(f"{NUMBER}{unit} ({re.escape(feature.more)}|{re.escape(feature.less)}){end}", text)
-    if match:
-        sign = 1 if match[2] == feature.more else -1
-        step = sign * _number(match[1])
-        return match.end(), lambda old: {feature.name: float(Decimal(repr(float(old))) + step)}
-    return None
+        yield match.end(), claim(match)
 
 
-def _number(said: str) -> Decimal:
-    return Decimal(said.replace(",", "").replace("\N{MINUS SIGN}", "-"))
+def _gaps(rest: str, end: str, code: str, form: str, tail: str, made: Claim) -> Iterator[tuple[int, bool]]:
+    """What may stand behind a clause: the verb of its group, what it is compared with, and a comma or "and"."""
+    joints = (
+        ["", ", ", " and ", "; ", "; and "]
+        if code == "en"
+        else ["", ", ", " und ", " sowie ", "; ", "; und ", ", und "]
+    )
+    equal = made.what in ("over", "under") or (made.what == "times" and made.size != Decimal("1.25"))
+    tails = [""]
+    if form == "typical" and made.what != "category":
+        word = ("as" if equal else "than") if code == "en" else ("wie" if equal else "als")
+        full = f" {word} is typical of {tail}" if code == "en" else f", {word} es für {tail} typisch ist"
+        tails = [full, ""]
+    for verb in [f" {end}", ""] if end else [""]:
+        for compared in tails:
+            for joint in joints:
+                whole = verb + compared + joint
+                if rest == whole or (joint and rest.startswith(whole)):
+                    yield len(whole), bool(verb)
 
 
-def _phrase(feature: Numeric | Categorical) -> str:
-    return feature.phrase or feature.name.replace("_", " ")
+# -- the sentence -------------------------------------------------------------------------------------
+
+
+def readings(sentence: str, e: Explanation, schema: Schema, code: str = "en") -> list[Reading]:
+    """Every way to understand the sentence."""
+    t = TONGUES[code]
+    words = {} if code == "en" else schema.translations.get(code, {})
+    sure = fewer = None
+    if match := re.search(t.fewer + r"\Z", sentence):
+        sentence, fewer = sentence[: match.start()], match[1]
+    assert sentence.endswith("."), sentence
+    sentence = sentence[:-1]
+    if match := re.search(t.sure + r"\Z", sentence):
+        sentence, sure = sentence[: match.start()], next(g for g in match.groups() if g)
+    features = [s for s in vocabulary(schema, code) if any(p in sentence for p in s.phrases)]
+    found = []
+    for form, head, joint, first in t.forms:
+        for body, rest in _splits(head, joint, first, sentence):
+            for x, y in _classes(rest, e, schema, code, words):
+                if form == "because":
+                    rows = words.get("rows", "Zeilen") if code == "de" else schema.rows
+                    word = class_word(schema, y, code, words)
+                    quoted = word if word.startswith("„") else f"„{word}“"
+                    tail = f"{rows} in the class “{word}”" if code == "en" else f"{rows} der Klasse {quoted}"
+                    for claims in clauses(body, features, code, "because", tail):
+                        found.append(Reading("because", claims, x, y, sure, fewer))
+                    if "typi" in body:
+                        for claims in clauses(body, features, code, "typical", tail):
+                            if any(c.what != "category" for c in claims):
+                                found.append(Reading("typical", claims, x, y, sure, fewer))
+                else:
+                    for claims in clauses(body, features, code, form, ""):
+                        found.append(Reading("had", claims, y, x, sure, fewer))
+    return list(dict.fromkeys(found))
+
+
+def _splits(head: str, joint: str, first: bool, sentence: str) -> Iterator[tuple[str, str]]:
+    """Clauses and rest: every way in which the fixed words can part the sentence, as names may contain them."""
+    if sentence.startswith(head):
+        for match in re.finditer(f"(?={re.escape(joint)})", sentence):
+            a, b = sentence[len(head) : match.start()], sentence[match.start() + len(joint) :]
+            yield (a, b) if first else (b, a)
+
+
+def class_word(schema: Schema, label: object, code: str, words: dict) -> str:
+    if code == "en":
+        return schema.class_words.get(str(label), str(label))
+    return words.get("class_words", {}).get(str(label), f"„{label}“")
+
+
+def _classes(rest: str, e: Explanation, schema: Schema, code: str, words: dict) -> Iterator[tuple[object, object]]:
+    for said in e.classes:
+        for other in e.classes:
+            a, b = class_word(schema, said, code, words), class_word(schema, other, code, words)
+            if code == "en":
+                text = schema.verb.format(**{"row": schema.row, "class": a}) + f" rather than {b}"
+            else:
+                verb = words.get("verb", "{row} als {class} eingestuft")
+                again = "als " if "als {class}" in verb else ""
+                text = verb.format(**{"row": words.get("row", "die Zeile"), "class": f"{a} statt {again}{b}"})
+            if rest == text and said != other:
+                yield said, other
+
+
+def read(sentence: str, e: Explanation, schema: Schema, code: str = "en") -> tuple[dict[str, object], object]:
+    """The row that a reader would type in, from the original row and the words alone, and the class."""
+    found = readings(sentence, e, schema, code)
+    assert found, f"cannot read {sentence!r}"
+    return typed(found[0], e), found[0].after
+
+
+def typed(reading: Reading, e: Explanation) -> dict[str, object]:
+    row = dict(e.row)
+    for claim in reading.claims:
+        if claim.what == "category":
+            row[claim.name] = claim.size
+        elif claim.what == "to":
+            row[claim.name] = float(claim.size)
+        else:
+            assert claim.what == "by"
+            row[claim.name] = float(Decimal(repr(float(row[claim.name]))) + claim.size)
+    return row

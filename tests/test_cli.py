@@ -253,6 +253,27 @@ def test_files_hold_one_line_for_each_row(world, suffix):
     assert frame["success"].tolist() == [e["success"] for e in listed]
 
 
+def test_how_it_is_said(world):
+    """Style, template, language and hedge reach the screen, JSON and files."""
+    how = ("--style", "relative", "--template", "because", "--language", "de", "--hedge")
+    texts = [e["text"] for e in explained(world, *how)]
+    assert all(t.startswith("Das Modell hat die Zeile als ") for t in texts)
+    done = [t for t, e in zip(texts, explained(world), strict=True) if e["success"]]
+    assert all(re.search(r", weil .* war \(das Modell war sich zu .* % sicher\)\.$", t) for t in done)
+    said = succeed("explain", world.model, world.csv, "--row", 7, *how, columns=200).stdout
+    assert texts[7] in said
+    assert "Merkmal" in said
+    for suffix in (".csv", ".jsonl"):
+        out = world.here / f"how{suffix}"
+        succeed("explain", world.model, world.csv, "--out", out, *how)
+        lines = pd.read_csv(out) if suffix == ".csv" else pd.read_json(out, lines=True)
+        assert lines["text"].tolist() == texts
+    drawn = [e["text"] for e in explained(world, "--seed", 3)]
+    assert len({t.split()[0] for t in drawn}) > 1
+    assert "'xx'" in error_of("explain", world.model, world.csv, "--language", "xx")
+    assert "poem" in error_of("explain", world.model, world.csv, "--style", "poem", code=2)
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_file_about_one_row_says_which(world, suffix):
     out = world.here / f"seven{suffix}"

@@ -235,6 +235,9 @@ def numerics(draw: st.DrawFn) -> dict[str, Any]:
         "typical": draw(st.one_of(st.none(), finite)),
         "unit": draw(words),
         "more": draw(words),
+        "kind": draw(st.sampled_from(["", "count", "date"])),
+        "style": draw(st.sampled_from(["", "relative"])),
+        "translations": draw(st.dictionaries(words, st.fixed_dictionaries({"phrase": words}), max_size=2)),
     }
 
 
@@ -266,6 +269,8 @@ def schemas(draw: st.DrawFn) -> Schema:
         domain=draw(st.sampled_from(["central", "minmax", 0.9])),
         row=draw(words),
         class_words=draw(st.dictionaries(words, words, max_size=2)),
+        language=draw(words),
+        translations=draw(st.dictionaries(words, st.fixed_dictionaries({"row": words}), max_size=2)),
     )
 
 
@@ -400,7 +405,7 @@ def test_order_target_and_index_do_not_matter() -> None:
         (lambda: one(Numeric(name="f")).replace("f", low=2, high=1), "'f'.*low=2.*high=1"),
         (lambda: Schema.from_dict({"features": [], "words": {}}), "schema.*'words'.*verb"),
         (lambda: Schema.from_dict({"features": [{"kind": "numeric", "name": "f", "min": 0}]}), "'f'.*'min'.*low"),
-        (lambda: Schema.from_dict({"features": [{"kind": "date", "name": "f"}]}), "'date'.*numeric.*categorical"),
+        (lambda: Schema.from_dict({"features": [{"kind": "time", "name": "f"}]}), "'time'.*numeric.*categorical"),
         (lambda: Schema.from_dict({"features": [{"kind": "numeric"}]}), "name"),
         (lambda: Schema.from_dict({"target": "y"}), "features"),
         (lambda: Schema.from_json("{'features': []}"), "JSON"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -13,12 +13,12 @@ import pandas as pd
 from grace.answers import NOT_ASKED, Answers
 from grace.certificate import PROVEN
 from grace.explanation import Change, Explanation
-from grace.features import Bools, Categorical, Feature, Numeric, Value, plain
+from grace.features import Bools, Categorical, Feature, Floats, Numeric, Value, plain
 from grace.metrics import Metrics, measure
 from grace.models.base import softmax
 from grace.schema import Schema
-from grace.text import decimal, number
-from grace.ways_out import ways_out
+from grace.text import Saying
+from grace.ways_out import Way, ways_out
 
 if TYPE_CHECKING:
     from grace.explainer import Explainer
@@ -35,7 +35,8 @@ class Explanations:
         self.index = index
         self.call = call
         self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
-        self._ways_out: dict[int, list[str]] | None = None
+        self._ways_out: dict[int, list[Way]] | None = None
+        self._usual: dict[int, Floats] = {}
         self.explainer = explainer
         self._words = replace(schema, features=())
         self._classes = np.array(explainer.model.classes, dtype=object)
@@ -73,10 +74,14 @@ class Explanations:
 
     def __getitem__(self, i: int) -> Explanation:
         i = range(len(self))[i]
-        others = [self._explanation(i, a) for a in self.answers.alternatives if a.success[i]]
-        return replace(self._explanation(i, self.answers), alternatives=tuple(others))
+        first, *others = (
+            self._explanation(i, place, a)
+            for place, a in enumerate((self.answers, *self.answers.alternatives))
+            if place == 0 or a.success[i]
+        )
+        return replace(first, alternatives=tuple(others))
 
-    def _explanation(self, i: int, a: Answers) -> Explanation:
+    def _explanation(self, i: int, place: int, a: Answers) -> Explanation:
         features = self.schema.features
         old, new = a.rows[i], a.contrast[i]
         changes = [Change(f, _cell(f, old[j]), _cell(f, new[j])) for j, f in enumerate(features) if old[j] != new[j]]
@@ -90,27 +95,36 @@ class Explanations:
             before=tuple(softmax(a.before[[i]])[0].tolist()),
             after=tuple(softmax(a.after[[i]])[0].tolist()),
             success=success,
-            reason="" if success else self._reason(i),
+            miss=None if success else self._miss(i),
             proof=self._proof(i, a),
             checks={k: bool(v[i]) for k, v in a.checks.items()},
             distance=float(a.distance[i]),
-            notes=tuple(self._notes(i)),
+            remarks=tuple(self._remarks(i)),
             settings=self.settings,
             words=self._words,
+            typical=self._typical(i, place, a),
         )
 
-    def _reason(self, i: int) -> str:
+    def _miss(self, i: int) -> Mapping[str, Any]:
         if self.answers.trivial[i]:
-            return "it is in the class that was asked for already"
+            return {"why": "already"}
         if self._ways_out is None:
             self._ways_out = ways_out(self)
-        call = self.call
-        most = "one change" if call["max_features"] == 1 else f"{call['max_features']} changes"
-        proven = self.answers.proof[i] == PROVEN
-        exists = "exists (proven)" if proven else f"was found by the {call['method']} method"
-        found = "; ".join(self._ways_out.get(i, []))
-        hint = f"; {found}" if found else "; nor with any one of the limits lifted"
-        return f"no contrast {exists} with at most {most} within the {call['domain']} ranges{hint}"
+        return {
+            "why": "none",
+            "proven": bool(self.answers.proof[i] == PROVEN),
+            "method": self.call["method"],
+            "most": self.call["max_features"],
+            "domain": self.call["domain"],
+            "ways": self._ways_out.get(i, []),
+        }
+
+    def _typical(self, i: int, place: int, a: Answers) -> dict[str, float]:
+        """What is typical of class Y in the changed numbers, if the model says Y to that as well."""
+        if place not in self._usual:
+            self._usual[place] = self.explainer.usual(a)
+        usual = self._usual[place][i]
+        return {self.schema.names[j]: float(usual[j]) for j in np.flatnonzero(~np.isnan(usual))}
 
     def _proof(self, i: int, a: Answers) -> Mapping[str, Any] | None:
         """What was proven, and about what."""
@@ -128,17 +142,18 @@ class Explanations:
             "weights": self.explainer.model.fingerprint(),
         }
 
-    def _notes(self, i: int) -> Iterator[str]:
+    def _remarks(self, i: int) -> Iterator[dict[str, Any]]:
+        """Cells of the row that lie outside the domain."""
         row = self.answers.rows[i]
         low, high = self.schema.bounds()
         for j in np.flatnonzero(~self.schema.contains(row[None])[0]):
             feature = self.schema.features[j]
             if isinstance(feature, Numeric):
+                cell = {"feature": feature.name, "value": float(row[j])}
                 if low[j] <= row[j] <= high[j]:
-                    yield f"{feature.name} is {number(decimal(row[j]))}, not a whole number"
+                    yield {"what": "fraction", **cell}
                 else:
-                    ends = f"{number(decimal(low[j]))} to {number(decimal(high[j]))}"
-                    yield f"{feature.name} is {number(decimal(row[j]))}, outside the allowed range {ends}"
+                    yield {"what": "outside", **cell, "low": float(low[j]), "high": float(high[j])}
 
     def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
         """The same question about some of the rows, with other settings or limits."""
@@ -148,8 +163,9 @@ class Explanations:
             call["against"] = [list(against)[i] for i in rows]
         return self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One line per row: classes, success, number of changes, the predicate, distance and sentence."""
+    def to_frame(self, **how: Unpack[Saying]) -> pd.DataFrame:
+        """One line per row: classes, success, number of changes, the predicate, distance and sentence, said as
+        `Explanation.text` would with the same arguments."""
         lines = [
             {
                 "success": e.success,
@@ -162,18 +178,19 @@ class Explanations:
                 "probability_after": e.probability(e.contrast_class, after=True)
                 if e.contrast_class is not None
                 else None,
-                "text": e.text(),
+                "text": e.text(**how),
             }
             for e in self
         ]
         return pd.DataFrame(lines, index=self.index)
 
-    def to_dicts(self) -> Iterator[dict[str, Any]]:
-        """Each explanation as a dict, with the label of its row as "index"."""
-        return ({"index": plain(self.index[i]), **e.to_dict()} for i, e in enumerate(self))
+    def to_dicts(self, **how: Unpack[Saying]) -> Iterator[dict[str, Any]]:
+        """Each explanation as a dict, with the label of its row as "index"; `how` is for its "text"."""
+        for i, e in enumerate(self):
+            yield {"index": plain(self.index[i]), **e.to_dict(), **({"text": e.text(**how)} if how else {})}
 
-    def to_json(self) -> str:
-        return json.dumps(list(self.to_dicts()), ensure_ascii=False, indent=1)
+    def to_json(self, **how: Unpack[Saying]) -> str:
+        return json.dumps(list(self.to_dicts(**how)), ensure_ascii=False, indent=1)
 
     def metrics(self, *, raw: bool = False) -> Metrics:
         """The paper's measures; `raw` adds the readings that need SU on raw values."""

@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -14,7 +14,10 @@ from rich.table import Table
 
 from grace import __version__
 from grace.errors import GraceError
-from grace.terminal import domain_of, label_of, read_table, show, training_bar, write_batch, write_text
+from grace.terminal import domain_of, label_of, read_table, saying, show, training_bar, write_batch, write_text
+
+if TYPE_CHECKING:
+    from grace.text import Saying
 
 METHODS = ("search", "gradient", "local", "nearest", "deepfool")
 FORMATS = (".csv", ".parquet", ".jsonl")
@@ -48,8 +51,9 @@ def main() -> None:
 @main.command()
 @click.option("--out", default="grace-demo.html", show_default=True, help="Where to write the page.", type=click.Path())
 @click.option("--method", type=click.Choice(METHODS), default="search", show_default=True)
+@saying
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON instead.")
-def demo(out: str, method: str, as_json: bool) -> None:
+def demo(out: str, method: str, as_json: bool, how: Saying) -> None:
     """Train the paper's network on breast-cancer data and explain the patient of its case study.
 
     \b
@@ -76,13 +80,13 @@ def demo(out: str, method: str, as_json: bool) -> None:
     explainer = Explainer(model, parts.train, method=method)
     e = explainer.explain(table.frame[patient], prove=True, n=3)[0]
     if as_json:
-        click.echo(e.to_json())
+        click.echo(json.dumps({**e.to_dict(), "text": e.text(**how)}, ensure_ascii=False, indent=1))
         return
     write_text(Path(out), e.to_html())
     console.print(f"It classifies {accuracy:.1%} of {len(test)} unseen patients correctly.\n")
     console.print("The patient of the paper's case study, whom the network has not seen either, is")
     console.print(f"[bold]{e.original_class}[/] with probability {e.probability(e.original_class):.0%}. Why?\n")
-    show(console, e)
+    show(console, e, **how)
     click.echo(f"\nThe same as a page to look at: {out}")
 
 
@@ -232,6 +236,7 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
 @click.option("--against", help="The class to contrast with.")
 @click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9.")
 @click.option("--impute", is_flag=True, help="Fill in missing cells as in training.")
+@saying
 def explain(
     model: str,
     rows: str,
@@ -241,6 +246,7 @@ def explain(
     against: str | None,
     domain: str | None,
     impute: bool,
+    how: Saying,
     **settings: Any,
 ) -> None:
     """Explain rows of a CSV or Parquet table with an explainer that `grace train` saved.
@@ -250,6 +256,7 @@ def explain(
       grace explain model/ loans.csv --row 7
       grace explain model/ loans.csv --against good --max-features 3
       grace explain model/ loans.csv --row 7 --frozen age --prove -n 3
+      grace explain model/ loans.csv --row 7 --style magnitude --template because
       grace explain model/ loans.csv --out why.jsonl
     """
     from grace.store import load
@@ -268,11 +275,11 @@ def explain(
     label = None if against is None else label_of(against, explainer.model.classes)
     batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
     if out is not None:
-        write_batch(batch, Path(out))
+        write_batch(batch, Path(out), **how)
         done = int(batch.success.sum())
         click.echo(f"{done} of {len(batch)} rows explained; written to {out}", err=True)
     elif as_json:
-        click.echo(batch.to_json())
+        click.echo(batch.to_json(**how))
     else:
         console = Console()
         for i, e in enumerate(batch):
@@ -280,7 +287,7 @@ def explain(
                 console.print()
             if len(batch) > 1:
                 console.print(f"[bold]row {batch.index[i]}[/]")
-            show(console, e)
+            show(console, e, **how)
 
 
 if __name__ == "__main__":

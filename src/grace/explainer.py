@@ -14,7 +14,7 @@ from torch import Tensor
 from grace.answers import Answers, answer
 from grace.batch import Explanations
 from grace.errors import GraceError
-from grace.features import Domain, Floats, Value, tail_of
+from grace.features import Domain, Floats, Numeric, Value, tail_of
 from grace.frames import as_frame, some
 from grace.goal import Against, Flip, Goal
 from grace.information import discretise, raw_symbols, su_matrix
@@ -61,6 +61,7 @@ class Explainer:
         self.su: Floats | None = None
         self.background_rows: Floats | None = None
         self._train: pd.DataFrame | None = None
+        self._medians: Floats | None = None
         if train is None:
             if like is None:
                 raise GraceError("give train= (a DataFrame), or a complete schema=")
@@ -89,7 +90,8 @@ class Explainer:
         rows = schema.encode(train, missing=True)
         rows = np.where(np.isnan(rows), [fill_value(f) for f in schema.features], rows)
         self.model.bind(schema, self._tensor(rows[:SAMPLE]))
-        predicted = self._scores(rows).argmax(axis=1)
+        scores = self._scores(rows)
+        predicted = scores.argmax(axis=1)
         labels = predicted
         if schema.target is not None and schema.target in train.columns and train[schema.target].notna().all():
             labels = class_codes(train[schema.target], self.model.classes, f"target column {schema.target!r}")
@@ -97,8 +99,9 @@ class Explainer:
         self.su = su_matrix(discretise(rows, labels, schema))
         if len(rows) > MOST_BACKGROUND:
             keep = np.random.default_rng(seed).choice(len(rows), MOST_BACKGROUND, replace=False)
-            rows = rows[np.sort(keep)]
+            rows, scores = rows[np.sort(keep)], scores[np.sort(keep)]
         self.background_rows = rows
+        self._medians = _medians(rows, scores)
 
     # -- explaining ---------------------------------------------------------------------------
 
@@ -191,6 +194,25 @@ class Explainer:
             self._su_raw = su_matrix(raw_symbols(self.background_rows))
         return self._su_raw
 
+    def usual(self, found: Answers) -> Floats:
+        """What is typical of the class of each contrastive row, its median among training rows of that class (by
+        the model), in the changed numbers; NaN elsewhere, and in rows that with it are not of that class."""
+        out = np.full_like(found.contrast, np.nan)
+        if self.background_rows is None:
+            return out
+        if self._medians is None:
+            self._medians = _medians(self.background_rows, self._scores(self.background_rows))
+        numeric = [isinstance(f, Numeric) for f in self.schema.features]
+        changed = (found.contrast != found.rows) & numeric
+        wanted = found.after.argmax(axis=1)
+        medians = self._medians[wanted]
+        ask = np.flatnonzero(found.success & ~np.isnan(medians[:, 0]) & changed.any(axis=1))
+        if len(ask):
+            tried = np.where(changed, medians, found.contrast)[ask]
+            kept = ask[self._scores(tried).argmax(axis=1) == wanted[ask]]
+            out[kept] = np.where(changed, medians, np.nan)[kept]
+        return out
+
     def _space(self, schema: Schema, norm: str = "l1") -> Space:
         """The space of a schema; those of whole domains are kept."""
         if schema is not self.schemas.get(schema.domain):
@@ -248,6 +270,15 @@ def _anywhere(schema: Schema, seed: int) -> Floats:
     low, high = np.clip(low, -1e6, 1e6), np.clip(high, -1e6, 1e6)
     rows = low + np.random.default_rng(seed).random((SAMPLE, len(schema))) * (high - low)
     return np.asarray(schema.project(rows))
+
+
+def _medians(rows: Floats, scores: Floats) -> Floats:
+    """The median row of each class (k, d), with values that occur; NaN for a class that the model never says."""
+    classes = scores.argmax(axis=1)
+    out = np.full((scores.shape[1], rows.shape[1]), np.nan)
+    for label in np.unique(classes):
+        out[label] = np.quantile(rows[classes == label], 0.5, axis=0, method="lower")
+    return out
 
 
 def _device(said: str | torch.device) -> torch.device:

@@ -53,7 +53,12 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Why X rather than Y, for one row."""
+    """Why X rather than Y, for one row.
+
+    `miss` is the reason for having no answer and `remarks` what a reader should know about the row, both in
+    terms that any language can say; `reason` and `notes` say them. `typical` has the medians of the changed
+    numbers among training rows of class Y, if with them, too, the model says Y.
+    """
 
     row: Mapping[str, Value]
     changes: tuple[Change, ...]
@@ -63,13 +68,14 @@ class Explanation:
     before: tuple[float, ...]
     after: tuple[float, ...]
     success: bool
-    reason: str
+    miss: Mapping[str, Any] | None
     proof: Mapping[str, Any] | None
     checks: Mapping[str, bool]
     distance: float
-    notes: tuple[str, ...]
+    remarks: tuple[Mapping[str, Any], ...]
     settings: Mapping[str, Any]
     words: Schema = field(repr=False)
+    typical: Mapping[str, float] = field(default_factory=dict)
     alternatives: tuple[Explanation, ...] = ()
 
     @property
@@ -92,11 +98,36 @@ class Explanation:
             raise GraceError(f"unknown class {label!r}; the classes are {', '.join(map(repr, self.classes))}")
         return (self.after if after else self.before)[self.classes.index(label)]
 
-    def text(self, style: str = "exact") -> str:
-        """The explanation as a sentence."""
-        if style != "exact":
-            raise GraceError(f"style={style!r} is unknown; use 'exact'")
-        return text.sentence(self)
+    def text(
+        self,
+        style: str | None = None,
+        *,
+        language: str | None = None,
+        template: str | None = None,
+        seed: int = 0,
+        hedge: bool = False,
+    ) -> str:
+        """The explanation as a sentence.
+
+        style     "exact", "magnitude" or "relative"; "auto" suits the kind of each number; None takes the
+                  `style` in the schema, else "exact"
+        language  a code among `grace.languages.names()`; None takes that of the schema
+        template  "had": what would have had to be different; "because": what made the difference;
+                  "typical": the same beside what is typical of the other class, where that is true
+        seed      0 for the first sentence of the template (None: "had"), else one drawn for each row
+        hedge     say how sure the model is
+        """
+        return text.sentence(self, style, language, template, seed, hedge)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no answer; empty where there is one."""
+        return text.reason(self, self.words.language)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about the row."""
+        return text.notes(self, self.words.language)
 
     def to_html(self) -> str:
         """A self-contained page about this explanation."""
@@ -121,6 +152,7 @@ class Explanation:
             "text": self.text(),
             "success": self.success,
             "reason": self.reason,
+            "miss": None if self.miss is None else dict(self.miss),
             "proof": None if self.proof is None else dict(self.proof),
             "original_class": self.original_class,
             "contrast_class": self.contrast_class,
@@ -133,6 +165,8 @@ class Explanation:
             "after": list(self.after),
             "checks": dict(self.checks),
             "notes": list(self.notes),
+            "remarks": [dict(r) for r in self.remarks],
+            "typical": dict(self.typical),
             "row": dict(self.row),
             "settings": dict(self.settings),
             "words": self.words.to_dict(),
@@ -142,12 +176,12 @@ class Explanation:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
         """The explanation that `to_dict` wrote."""
-        derived = {"index", "text", "predicate", "influence"}
+        derived = {"index", "text", "predicate", "influence", "reason", "notes"}
         parts = {k: v for k, v in data.items() if k not in derived}
         parts["changes"] = tuple(Change.from_dict(c) for c in data["changes"])
         parts["alternatives"] = tuple(cls.from_dict(e) for e in data.get("alternatives", ()))
         parts["words"] = Schema.from_dict(data["words"])
-        for key in ("classes", "before", "after", "notes"):
+        for key in ("classes", "before", "after", "remarks"):
             parts[key] = tuple(data[key])
         return cls(**parts)
 

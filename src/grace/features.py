@@ -18,16 +18,34 @@ Bools = npt.NDArray[np.bool_]
 
 FEW_INTEGERS = 20  # an integer feature with at most this many values keeps its whole range
 MANY_CATEGORIES = 1000
+MISSING = "missing"  # the category of a missing cell
 MOST_DECIMALS = 10
 WINSOR = 0.01  # each tail that the spread does not look at
+
+STYLES = ("exact", "magnitude", "relative")  # degrees in which a difference can be said
+KINDS = {
+    "count": "exact",
+    "amount": "magnitude",
+    "share": "magnitude",
+    "score": "exact",
+    "measurement": "magnitude",
+    "date": "exact",
+}
+"""What a number is, and the degree in which `style="auto"` says its differences. A score and a date have no
+zero, so that "twice as high" says nothing of them."""
+WORDS = ("phrase", "plural", "unit", "unit_one", "been", "more", "less", "labels")  # what a language may say anew
 
 
 @dataclass(frozen=True, kw_only=True)
 class Numeric:
     """A number. `low` and `high` are an expert's and win over `observed`, what the data show. A change of
-    one `spread` counts `cost` in the distance."""
+    one `spread` counts `cost` in the distance. `kind` is one of KINDS and `style` one of STYLES; left empty,
+    the one follows from the data and the other from the kind. `translations` has the words in other
+    languages."""
 
     name: str
+    kind: str = ""
+    style: str = ""
     low: float | None = None
     high: float | None = None
     integer: bool | None = None
@@ -40,13 +58,21 @@ class Numeric:
     decrease_only: bool = False
     cost: float = 1.0
     phrase: str = ""
+    plural: bool = False
     unit: str = ""
     unit_one: str = ""
     been: str = "been"
     more: str = "higher"
     less: str = "lower"
+    translations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for part, known in (("kind", KINDS), ("style", STYLES)):
+            if getattr(self, part) not in ("", *known):
+                raise GraceError(
+                    f"feature {self.name!r}: {part}={getattr(self, part)!r} is unknown; use one of {', '.join(known)}"
+                )
+        _check_translations(self)
         for part in ("low", "high", "spread", "typical", "decimals", "integer"):
             object.__setattr__(self, part, plain(getattr(self, part)))
         if self.observed is not None:
@@ -87,6 +113,16 @@ class Numeric:
         return self.observed is not None or (self.low is not None and self.high is not None)
 
     @property
+    def sort(self) -> str:
+        """The declared kind of number, or what the range suggests."""
+        if self.kind:
+            return self.kind
+        low, high = self.bounds
+        if not self.integer or low < 0:
+            return "measurement"
+        return "score" if high - low < FEW_INTEGERS else "count"
+
+    @property
     def digits(self) -> int:
         """Decimals of a value a person can say: 10**-digits is the coarser of the data's own
         decimals and a thousandth of the spread (negative: tens, hundreds, ...)."""
@@ -123,10 +159,13 @@ class Categorical:
     frozen: bool = False
     cost: float = 1.0
     phrase: str = ""
+    plural: bool = False
     been: str = "been"
     labels: Mapping[str, str] = field(default_factory=dict)
+    translations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _check_translations(self)
         for part in ("categories", "never"):
             object.__setattr__(self, part, tuple(plain(c) for c in getattr(self, part)))
         _check_cost(self)
@@ -183,6 +222,17 @@ def _check_cost(feature: Feature) -> None:
         raise GraceError(f"feature {feature.name!r}: cost={feature.cost!r} must be a positive number")
 
 
+def _check_translations(feature: Feature) -> None:
+    allowed = [w for w in WORDS if hasattr(feature, w)]
+    for language, words in feature.translations.items():
+        for word in words:
+            if word not in allowed:
+                raise GraceError(
+                    f"feature {feature.name!r}: translations[{language!r}] has an unknown part {word!r}; "
+                    f"it may have {', '.join(allowed)}"
+                )
+
+
 def tail_of(domain: Domain) -> float:
     """The share cut off each end of a feature's training values."""
     if domain == "central":
@@ -195,7 +245,8 @@ def tail_of(domain: Domain) -> float:
 
 
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
-    """A feature as JSON, without the parts that are at their default."""
+    """A feature as JSON, without the parts that are at their default; "kind" tells a category from a number,
+    and where it is declared, which kind of number."""
     defaults = {f.name: f.default for f in fields(feature)}
     parts = {k: v for k, v in asdict(feature).items() if v != defaults[k] and v not in ((), {})}
     return {"kind": type(feature).__name__.lower(), **parts}
@@ -203,11 +254,16 @@ def feature_to_dict(feature: Feature) -> dict[str, Any]:
 
 def feature_from_dict(data: Mapping[str, Any]) -> Feature:
     """The feature that `feature_to_dict` wrote."""
-    kinds: dict[str, type[Feature]] = {"numeric": Numeric, "categorical": Categorical}
+    kinds: dict[str, type[Feature]] = {"numeric": Numeric, "categorical": Categorical, **dict.fromkeys(KINDS, Numeric)}
     parts = dict(data) if isinstance(data, Mapping) else {}
     kind = parts.pop("kind", None)
     if kind not in kinds:
-        raise GraceError(f"a feature's kind is {kind!r}; it must be 'numeric' or 'categorical'")
+        raise GraceError(
+            f"a feature's kind is {kind!r}; it must be 'numeric' or 'categorical', or say which kind of number: "
+            f"{', '.join(KINDS)}"
+        )
+    if kind in KINDS:
+        parts["kind"] = kind
     for key in ("observed", "categories", "never"):
         if isinstance(parts.get(key), list):
             parts[key] = tuple(parts[key])

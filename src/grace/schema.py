@@ -31,13 +31,16 @@ from grace.features import (
     tail_of,
 )
 from grace.frames import as_frame, codes_of, no_duplicates, numbers, said, some
+from grace.languages import DEFAULT
+from grace.wording import translated
 
 MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """The features in order, the target, and the words for a row, its classes and the verb."""
+    """The features in order, the target, and the words for a row, several rows, its classes
+    and the verb, in `language`; `translations` has them in other languages."""
 
     features: tuple[Feature, ...]
     target: str | None = None
@@ -46,6 +49,9 @@ class Schema:
     row: str = "the row"
     verb: str = "classified {row} as {class}"
     class_words: Mapping[str, str] = field(default_factory=dict)
+    rows: str = "rows"
+    language: str = DEFAULT
+    translations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         no_duplicates([f.name for f in self.features], "feature")
@@ -132,6 +138,10 @@ class Schema:
                 )
                 out = out.replace(name, low=low, high=high)
         return out
+
+    def translate(self, language: str, words: Mapping[str, Any]) -> Schema:
+        """A copy with words in another language: row, rows, verb, class_words, and by name features."""
+        return translated(self, language, words)
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -240,7 +250,8 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        out["class_words"] = dict(self.class_words)
+        for part in ("class_words", "translations"):
+            out[part] = dict(getattr(self, part))
         out["classes"] = list(self.classes)
         out["features"] = [feature_to_dict(f) for f in self.features]
         return out

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -20,27 +22,57 @@ if TYPE_CHECKING:
 
     from grace.batch import Explanations
     from grace.explanation import Explanation
+    from grace.text import Saying
 
 
-def show(console: Console, e: Explanation) -> None:
+STYLES = ("exact", "magnitude", "relative", "auto")
+FORMS = ("had", "because", "typical")
+
+
+def saying(command: Callable[..., None]) -> Callable[..., None]:
+    """Options for how an explanation is said, given to the command as `how`."""
+
+    @click.option("--style", type=click.Choice(STYLES), help="How precisely a difference is said.")
+    @click.option("--template", type=click.Choice(FORMS), help="Had ...; because ...; beside what is typical.")
+    @click.option("--language", metavar="CODE", help="The language of the sentence, such as en or de.")
+    @click.option("--seed", type=int, default=0, help="Draw the words of the template by this number.")
+    @click.option("--hedge", is_flag=True, help="Say how sure the model is.")
+    @wraps(command)
+    def wrapped(
+        style: str | None, template: str | None, language: str | None, seed: int, hedge: bool, **rest: Any
+    ) -> None:
+        from grace import languages
+
+        if language is not None:
+            languages.load(language)
+        how = {"style": style, "template": template, "language": language, "seed": seed, "hedge": hedge}
+        command(how=how, **rest)
+
+    return wrapped
+
+
+def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
     """The changed features as a table, and the sentence."""
-    from grace import text
+    from grace import languages, text
 
+    own = e.words.language
+    code = how.get("language") or own
+    heads = languages.load(code).SCREEN
     if e.changes:
         table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("feature")
-        table.add_column("is", justify="right")
-        table.add_column("would be", justify="right")
+        table.add_column(heads["feature"])
+        table.add_column(heads["is"], justify="right")
+        table.add_column(heads["would"], justify="right")
         for change in e.changes:
-            old, new = text.value(change.feature, change.old), text.value(change.feature, change.new)
-            table.add_row(Text(text.phrase(change.feature)), Text(old), Text(new, style="bold"))
+            old, new = (text.value(change.feature, cell, code, own) for cell in (change.old, change.new))
+            table.add_row(Text(text.phrase(change.feature, code, own)), Text(old), Text(new, style="bold"))
         console.print(table)
         console.print()
-    console.print(e.text(), highlight=False, markup=False, soft_wrap=True)
+    console.print(e.text(**how), highlight=False, markup=False, soft_wrap=True)
     for other in e.alternatives:
-        console.print(f"Or: {other.text()}", highlight=False, markup=False, soft_wrap=True)
-    for note in e.notes:
-        console.print(f"Note: {note}.", style="dim", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{heads['or']}{other.text(**how)}", highlight=False, markup=False, soft_wrap=True)
+    for note in text.notes(e, code):
+        console.print(f"{heads['note']}{note}.", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -65,13 +97,13 @@ def read_table(path: str) -> pd.DataFrame:
         raise GraceError(f"{path} cannot be read as a table: {error}") from error
 
 
-def write_batch(batch: Explanations, path: Path) -> None:
+def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
     if path.suffix == ".jsonl":
-        write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts()))
+        write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts(**how)))
         return
     fresh = path.with_name(f".{path.name}.part")
     try:
-        frame = batch.to_frame()
+        frame = batch.to_frame(**how)
         if path.suffix == ".csv":
             frame.to_csv(fresh, index_label="row")
         else:

@@ -1,99 +1,146 @@
-"""The sentence: what would have had to be different, in exact terms and literally true."""
+"""The sentence: what would have had to be different, or what made the difference.
+
+In the exact style it is literally true: a reader who types the values into the model gets the class. What the
+other styles leave open has limits, see `grace.degrees`. The words are in `grace.languages`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, TypedDict
 
+from grace import languages
+from grace.degrees import By, Said, apart, check_style, difference, style_of
+from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
+from grace.languages import DEFAULT, FORMS, Facts, Language, Part
+from grace.numerals import decimal
+from grace.wording import class_word, feature_in, row_words
 
 if TYPE_CHECKING:
     from grace.explanation import Change, Explanation
 
-THOUSANDS = 10_000  # numbers from here on get a comma every three digits
+__all__ = ["Saying", "comparable", "decimal", "main_clause", "notes", "number", "phrase", "reason", "sentence", "value"]
 
 
-def sentence(e: Explanation) -> str:
-    """ "Had bare nuclei been 7 points lower, the model would have classified the patient as benign rather
-    than malignant." """
-    before = e.words.class_word(e.original_class)
+class Saying(TypedDict, total=False):
+    """How to say it; see `Explanation.text`."""
+
+    style: str | None
+    language: str | None
+    template: str | None
+    seed: int
+    hedge: bool
+
+
+def sentence(
+    e: Explanation,
+    style: str | None = None,
+    language: str | None = None,
+    template: str | None = None,
+    seed: int = 0,
+    hedge: bool = False,
+) -> str:
+    """The explanation as a sentence, and where there is a proof, another."""
+    code = language or e.words.language
+    said = languages.load(code)
+    check_style(style)
+    if template not in (None, *FORMS):
+        raise GraceError(f"template={template!r} is unknown; use one of {', '.join(FORMS)}")
     if not e.success or e.contrast_class is None:
-        said = e.words.verb.format(**{"row": e.words.row, "class": before})
-        return f"The model {said}; {e.reason}."
-    said = e.words.verb.format(**{"row": e.words.row, "class": e.words.class_word(e.contrast_class)})
-    return f"Had {listed(clauses(e.changes))}, the model would have {said} rather than {before}.{minimal(e)}"
+        return f"{said.failed(_facts(e, code, ()), reason(e, code))}."
+    form, place = _drawn(e, said, template, seed)
+    body = main_clause(e, form, place, style, code)
+    label = e.contrast_class if form == "had" else e.original_class
+    sure = said.sure(e.probability(label, after=form == "had"), then=form == "had") if hedge else ""
+    proven = e.proof is not None and e.proof["verdict"] == "minimal" and len(e.changes) > 1
+    return f"{body}{sure}." + (f" {said.minimal(len(e.changes) - 1, form)}" if proven else "")
 
 
-def minimal(e: Explanation) -> str:
-    """What a proof adds: that nothing smaller could have done it."""
-    if e.proof is None or e.proof["verdict"] != "minimal" or len(e.changes) < 2:
-        return ""
-    if len(e.changes) == 2:
-        return " Within these ranges, no single change could have done it."
-    fewer = {2: "two", 3: "three", 4: "four"}.get(len(e.changes) - 1, str(len(e.changes) - 1))
-    return f" Within these ranges, no {fewer} changes could have done it."
+def main_clause(e: Explanation, form: str, place: int, style: str | None, code: str) -> str:
+    """The sentence by one template of a language, without the full stop and what may go with it."""
+    parts = _parts(e, form, style, code)
+    return languages.load(code).TEMPLATES[form][place](_facts(e, code, parts))
 
 
-def clauses(changes: Sequence[Change]) -> list[str]:
-    """One clause per change; a verb is not said twice in a row."""
+def _drawn(e: Explanation, language: Language, template: str | None, seed: int) -> tuple[str, int]:
+    """Form and number of a template. Seed 0 takes the first that fits; with another, rows differ."""
+    wanted = FORMS if template is None else FORMS[1:] if template == "because" else (template,)
+    forms = [f for f in wanted if f != "typical" or comparable(e)] or ["because"]
+    pool = [(form, place) for form in forms for place in range(len(language.TEMPLATES[form]))]
+    return pool[0] if seed == 0 else Random(f"{seed} {e.row} {e.predicate}").choice(pool)
+
+
+def comparable(e: Explanation) -> bool:
+    """Whether the row differs from what is typical of class Y, and in the direction of every change."""
+    numeric = [c for c in e.changes if isinstance(c.feature, Numeric)]
+    return bool(numeric) and all(c.name in e.typical and _beyond(c, e.typical[c.name]) for c in numeric)
+
+
+def _beyond(change: Change, usual: float) -> bool:
+    """Whether the change goes towards the usual value, and how far that is can be said."""
+    old, new = float(change.old), float(change.new)
+    return old != usual and (usual > old) == (new > old) and apart(decimal(old), decimal(usual)) is not None
+
+
+def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[Part, ...]:
+    language = languages.load(code)
     out = []
-    previous = None
-    for change in changes:
-        said = (change.feature.been, type(change.feature))
-        verb = "" if said == previous else f"{change.feature.been} "
-        out.append(f"{phrase(change.feature)} {verb}{amount(change)}")
-        previous = said
-    return out
+    for change in e.changes:
+        feature = feature_in(change.feature, e.words.language, code)
+        out.append(Part(feature, _said(e, change, feature, form, style, language)))
+    return tuple(out)
 
 
-def phrase(feature: Feature) -> str:
+def _said(e: Explanation, change: Change, feature: Feature, form: str, style: str | None, language: Language) -> Said:
+    if form != "typical" or not isinstance(feature, Numeric):
+        ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
+        return difference(feature, change.old, change.new, style, ratios=ratios)
+    usual = e.typical[change.name]
+    if style_of(feature, style) == "exact":  # not "0.35 instead of 0.2777779", as nothing typical is typed in
+        return By(abs(decimal(change.old) - decimal(usual)), float(change.old) > usual)
+    return difference(feature, usual, change.old, style, ratios=language.has_ratios(feature))
+
+
+def _facts(e: Explanation, code: str, parts: tuple[Part, ...]) -> Facts:
+    words, language = row_words(e.words, code), languages.load(code)
+    return Facts(
+        row=words["row"],
+        rows=words["rows"],
+        verb=words["verb"],
+        before=class_word(words, e.original_class, language),
+        after="" if e.contrast_class is None else class_word(words, e.contrast_class, language),
+        parts=parts,
+    )
+
+
+def reason(e: Explanation, code: str) -> str:
+    """Why there is no answer; empty where there is one."""
+    return "" if e.miss is None else languages.load(code).reason(e.miss)
+
+
+def notes(e: Explanation, code: str) -> tuple[str, ...]:
+    """What a reader should know about the row."""
+    return tuple(languages.load(code).note(remark) for remark in e.remarks)
+
+
+# -- parts of it, for tables and pictures -----------------------------------------------------
+
+
+def phrase(feature: Feature, code: str = DEFAULT, own: str = DEFAULT) -> str:
     """What a person calls the feature."""
-    return feature.phrase or feature.name.replace("_", " ")
+    return feature_in(feature, own, code).phrase
 
 
-def amount(change: Change) -> str:
-    """ "7 points lower", "0.35 instead of 0.2777779", or the new category."""
-    feature = change.feature
-    if isinstance(feature, Categorical):
-        return feature.label(change.new)
-    old, new = decimal(change.old), decimal(change.new)
-    apart = abs(new - old)
-    if places(apart) > max(places(new), feature.digits, 0):
-        return f"{number(new)}{unit(feature, new)} instead of {number(old)}"
-    return f"{number(apart)}{unit(feature, apart)} {feature.more if new > old else feature.less}"
-
-
-def unit(feature: Numeric, size: Decimal) -> str:
-    word = feature.unit_one if abs(size) == 1 and feature.unit_one else feature.unit
-    return f" {word}" if word else ""
-
-
-def value(feature: Feature, cell: Value) -> str:
+def value(feature: Feature, cell: Value, code: str = DEFAULT, own: str = DEFAULT) -> str:
     """A cell as a person reads it."""
-    if isinstance(feature, Categorical):
-        return feature.label(cell)
-    return f"{number(decimal(cell))}{unit(feature, decimal(cell))}"
+    spoken = feature_in(feature, own, code)
+    if isinstance(spoken, Categorical):
+        return spoken.label(cell)
+    return languages.load(code).amount(spoken, decimal(cell))
 
 
-def decimal(cell: Value) -> Decimal:
-    """The shortest decimal number that stands for the cell."""
-    return Decimal(repr(float(cell))).normalize()
-
-
-def places(size: Decimal) -> int:
-    """Decimals needed to write the number."""
-    exponent = size.normalize().as_tuple().exponent
-    assert isinstance(exponent, int)
-    return max(0, -exponent)
-
-
-def number(size: Decimal) -> str:
-    """In plain digits, never 1e-05; a comma every three from ten thousand on."""
-    plain = f"{size.normalize():,f}" if abs(size) >= THOUSANDS else f"{size.normalize():f}"
-    return plain.replace("-", "\N{MINUS SIGN}")
-
-
-def listed(parts: Sequence[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+def number(size: Decimal, code: str = DEFAULT) -> str:
+    """In plain digits, never 1e-05; from ten thousand on in groups of three."""
+    return languages.load(code).number(size)

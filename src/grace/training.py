@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from grace.datasets import Table
 from grace.errors import GraceError
-from grace.features import Categorical, Feature, Floats, Numeric, plain
+from grace.features import MISSING, Categorical, Feature, Floats, Numeric, plain
 from grace.frames import said, some
-from grace.models.base import MISSING, class_codes, fill_value
+from grace.models.base import class_codes, fill_value
 from grace.models.network import Network
 from grace.models.torch import TorchModel
 from grace.schema import Schema

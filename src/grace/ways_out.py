@@ -1,4 +1,7 @@
-"""Reasons: which limit keeps a row from an answer, and what would help, found by really trying it."""
+"""Reasons: which limit keeps a row from an answer, and what would help, found by really trying it.
+
+What helps is a dict that any language can say: the "limit" to lift and the "value" that would have been enough.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grace.text import listed
-
 if TYPE_CHECKING:
     from grace.batch import Explanations
 
 LIMITS = ("frozen", "increase_only", "decrease_only", "ranges")
+ORDER = ("against", "free", "domain", "gamma", "max_features", "confidence")  # of ways with as many changes
+
+Way = dict[str, Any]
 
 
-def ways_out(batch: Explanations) -> dict[int, list[str]]:
+def ways_out(batch: Explanations) -> dict[int, list[Way]]:
     """For each row without an answer, what would make one possible, the fewest changes first."""
     rows = [int(i) for i in np.flatnonzero(~batch.success & ~batch.answers.trivial)]
     if not rows:
         return {}
-    out: dict[int, list[str]] = {}
+    out: dict[int, list[Way]] = {}
     if batch.call["method"] != "search":
         by_search = batch.ask_again(rows, method="search", prove=False, n=1).success
-        out = {i: ["possible with method='search'"] for i, ok in zip(rows, by_search, strict=True) if ok}
+        out = {i: [{"limit": "method", "value": "search"}] for i, ok in zip(rows, by_search, strict=True) if ok}
         rows = [i for i in rows if i not in out]
-    found: dict[int, list[tuple[int, str]]] = {i: [] for i in rows}
+    found: dict[int, list[tuple[int, int, Way]]] = {i: [] for i in rows}
     for changes in relaxations(batch) if rows else []:
         again = batch.ask_again(rows, method="search", prove=False, n=1, **changes)
         for place, i in enumerate(rows):
             if again.success[place]:
-                found[i].append((int(again.changed.iloc[place].sum()), said(batch, again, place, changes)))
-    return out | {i: [words for _, words in sorted(ways)] for i, ways in found.items()}
+                way = way_out(batch, again, place, changes)
+                found[i].append((int(again.changed.iloc[place].sum()), ORDER.index(way["limit"]), way))
+    return out | {i: [way for *_, way in sorted(ways, key=lambda w: w[:2])] for i, ways in found.items()}
 
 
 def relaxations(batch: Explanations) -> list[dict[str, Any]]:
@@ -52,22 +57,22 @@ def relaxations(batch: Explanations) -> list[dict[str, Any]]:
     return out
 
 
-def said(batch: Explanations, again: Explanations, place: int, changes: dict[str, Any]) -> str:
+def way_out(batch: Explanations, again: Explanations, place: int, changes: dict[str, Any]) -> Way:
     """What helped, with the least that would have been enough."""
     changed = np.flatnonzero(again.changed.iloc[place].to_numpy())
     if "max_features" in changes:
-        return f"possible with max_features={len(changed)}"
+        return {"limit": "max_features", "value": len(changed)}
     if "gamma" in changes:
         su = batch.explainer.su
         assert su is not None
         most = max(su[i, j] for i in changed for j in changed if i < j)
-        return f"possible with gamma={np.ceil(most * 100) / 100:.2f}"
+        return {"limit": "gamma", "value": float(np.ceil(most * 100) / 100)}
     if "domain" in changes:
-        return "possible with domain='minmax'"
+        return {"limit": "domain", "value": "minmax"}
     if "against" in changes:
-        return f"possible against {again.contrast_class[place]!r}"
+        return {"limit": "against", "value": again.contrast_class[place]}
     if "confidence" in changes:
-        return "possible without the demand for confidence"
+        return {"limit": "confidence"}
     names = [batch.schema.names[j] for j in changed]
     limited = {n for part in LIMITS for n in (batch.call[part] or ())}
-    return f"possible if {listed([n for n in names if n in limited])} may change freely"
+    return {"limit": "free", "value": [n for n in names if n in limited] or names}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -103,7 +104,11 @@ def _read(name: str) -> tuple[pd.DataFrame, Schema]:
     here = files("grace.datasets")
     with (here / "data" / f"{name}.csv.gz").open("rb") as file, gzip.open(file) as table:
         frame = pd.read_csv(table)
-    return frame, Schema.from_json((here / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
+    schema = Schema.from_json((here / "schemas" / f"{name}.json").read_text(encoding="utf-8"))
+    for words in sorted((here / "schemas" / "words").iterdir(), key=str):
+        if words.name.startswith(f"{name}."):
+            schema = schema.translate(words.name.split(".")[1], json.loads(words.read_text(encoding="utf-8")))
+    return frame, schema
 
 
 def load(name: str) -> Table:

@@ -12,13 +12,11 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.features import Categorical, Floats, Numeric, Value, plain
+from grace.features import MISSING, Categorical, Floats, Numeric, Value, plain
 from grace.frames import said, some
 from grace.schema import Schema
 
 Margins = Callable[[Tensor], Tensor]
-
-MISSING = "missing"
 
 
 class Model(ABC):

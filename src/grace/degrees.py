@@ -1,0 +1,160 @@
+"""How precisely a difference is said: exactly, by its magnitude, or by its direction alone.
+
+What is vague has limits: "about" is never further than VAGUE from the truth, "slightly" means less than an
+eighth, "more than ten times" and "less than a tenth" are meant as they stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, Inexact, localcontext
+
+from grace.errors import GraceError
+from grace.features import KINDS, STYLES, Feature, Numeric, Value
+from grace.numerals import decimal, places
+
+VAGUE = 0.2  # "about twice" is said of 1.75 to 2.25; no ratio or amount strays further than this share
+SAME = 0.005  # a ratio this close to the one that is said needs no "about"
+SLIGHT = 0.125
+
+RATIOS = (
+    ("1/10", 0.085, 0.115),
+    ("1/8", 0.115, 0.145),
+    ("1/6", 0.145, 0.18),
+    ("1/5", 0.18, 0.225),
+    ("1/4", 0.225, 0.29),
+    ("1/3", 0.29, 0.4),
+    ("1/2", 0.4, 0.6),
+    ("2/3", 0.6, 0.71),
+    ("3/4", 0.71, 1 - SLIGHT),
+    ("slightly", 1 - SLIGHT, 1 + SLIGHT),
+    ("5/4", 1 + SLIGHT, 1.375),
+    ("3/2", 1.375, 1.75),
+    ("2", 1.75, 2.25),
+    ("5/2", 2.25, 2.75),
+    ("3", 2.75, 3.5),
+    *((str(n), n - 0.5, n + 0.5) for n in range(4, 11)),
+)
+"""The ratios that have words, each from its lower limit up to its upper one."""
+LITTLE, LOT = "<1/10", ">10"
+
+ROUND = tuple(map(Decimal, ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "7", "8", "9", "10")))
+
+
+@dataclass(frozen=True)
+class By:
+    """By an amount: "7 points lower"."""
+
+    size: Decimal
+    up: bool
+    about: bool = False
+
+
+@dataclass(frozen=True)
+class Instead:
+    """One value instead of another, where their difference is no number to say."""
+
+    new: Decimal
+    old: Decimal
+
+
+@dataclass(frozen=True)
+class Times:
+    """By a ratio, one of RATIOS or LITTLE or LOT: "half as high"."""
+
+    ratio: str
+    up: bool
+    about: bool
+
+
+@dataclass(frozen=True)
+class Way:
+    """The direction alone: "lower"."""
+
+    up: bool
+
+
+@dataclass(frozen=True)
+class Becomes:
+    """Another category."""
+
+    new: Value
+    old: Value
+
+
+Said = By | Instead | Times | Way | Becomes
+
+
+def check_style(asked: str | None) -> None:
+    if asked not in (None, "auto", *STYLES):
+        raise GraceError(f"style={asked!r} is unknown; use one of {', '.join(STYLES)}, auto")
+
+
+def style_of(feature: Numeric, asked: str | None) -> str:
+    """The degree for a feature: what the call asks for, else what its schema says, else "exact". "auto" asks
+    for the schema's, else what suits the kind of number."""
+    if asked in STYLES:
+        return str(asked)
+    return feature.style or ("exact" if asked is None else KINDS[feature.sort])
+
+
+def difference(feature: Feature, old: Value, new: Value, asked: str | None, *, ratios: bool) -> Said:
+    """The way from one value to another, in words' terms. `ratios` tells whether there are words for them."""
+    if not isinstance(feature, Numeric):
+        return Becomes(new, old)
+    style = style_of(feature, asked)
+    a, b = decimal(old), decimal(new)
+    if style == "exact":
+        return exact(feature, a, b)
+    if style == "relative":
+        return Way(b > a)
+    if ratios and has_ratio(feature, a, b):
+        return times(a, b)
+    size = rounded(abs(b - a))
+    return By(size, b > a, about=size != apart(a, b))
+
+
+def exact(feature: Numeric, old: Decimal, new: Decimal) -> By | Instead:
+    """The difference, or both values where the difference has more digits than either is said with."""
+    size = apart(old, new)
+    if size is None or places(size) > max(places(new), feature.digits, 0):
+        return Instead(new, old)
+    return By(size, new > old)
+
+
+def apart(old: Decimal, new: Decimal) -> Decimal | None:
+    """The exact difference; None where it has more digits than anybody reads (1e30 less 1e-9)."""
+    with localcontext() as context:
+        context.traps[Inexact] = True
+        try:
+            return abs(new - old)
+        except Inexact:
+            return None
+
+
+def has_ratio(feature: Numeric, old: Decimal, new: Decimal) -> bool:
+    """Whether one value is so many times the other in earnest: both positive, on a scale with a zero."""
+    return feature.sort not in ("score", "date") and feature.bounds[0] >= 0 and min(old, new) > 0
+
+
+def times(old: Decimal, new: Decimal) -> Times:
+    """The ratio that has words and is nearest."""
+    ratio = new / old
+    for name, low, high in RATIOS:
+        if Decimal(low) <= ratio < Decimal(high):
+            if name == "slightly":
+                return Times(name, new > old, about=False)
+            return Times(name, new > old, about=abs(ratio / said(name) - 1) > Decimal(SAME))
+    return Times(LOT if new > old else LITTLE, new > old, about=False)
+
+
+def said(name: str) -> Decimal:
+    """The number that the name of a ratio stands for."""
+    top, _, bottom = name.partition("/")
+    return Decimal(top) / Decimal(bottom or 1)
+
+
+def rounded(size: Decimal) -> Decimal:
+    """The nearest number with one significant digit, or one of 12, 15 and 25 and their like."""
+    unit = Decimal(1).scaleb(size.adjusted())
+    return min((step * unit for step in ROUND), key=lambda step: abs(step - size)).normalize()

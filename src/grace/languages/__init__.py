@@ -1,0 +1,140 @@
+"""The languages of the sentences: one file each, named by its code, found by being here.
+
+`Language` lists what such a file has. All grammar is in it; what is said is decided before (`Facts`), and
+nothing outside names a language, but for DEFAULT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Protocol, cast
+
+from grace.degrees import Said
+from grace.errors import GraceError
+from grace.features import Feature, Numeric, Value
+
+DEFAULT = "en"
+FORMS = ("had", "because", "typical")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a language says where the schema has no words of its own. In `verb`, {row} and {class} are filled in;
+    `missing` is the category of a missing cell."""
+
+    row: str
+    rows: str
+    verb: str
+    been: str
+    more: str
+    less: str
+    missing: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A changed feature, with its words in the language, and the degree of the change."""
+
+    feature: Feature
+    said: Said
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a sentence has to say. `before` and `after` are the words for the classes X and Y."""
+
+    row: str
+    rows: str
+    verb: str
+    before: str
+    after: str
+    parts: tuple[Part, ...]
+
+
+class Language(Protocol):
+    """What the file of a language has."""
+
+    WORDS: Words
+    TEMPLATES: Mapping[str, Sequence[Callable[[Facts], str]]]
+    """The sentences of each of FORMS, without the full stop; the first is the usual one. "had": what would
+    have had to be different. "because": what was too much or too little. "typical": how the row differs from
+    what is typical of the other class; there, a part says how the row's value differs from the typical one."""
+    SCREEN: Mapping[str, str]
+    """Headings: feature, is, would, or, note."""
+
+    def named(self, name: str) -> str:
+        """What to call a feature of which only the name is known."""
+
+    def label(self, value: Value) -> str:
+        """A class or category of which only the value is known."""
+
+    def number(self, size: Decimal) -> str: ...
+
+    def amount(self, feature: Numeric, size: Decimal) -> str:
+        """A number with its unit."""
+
+    def has_ratios(self, feature: Numeric) -> bool:
+        """Whether "twice as high" can be said with the feature's words."""
+
+    def sure(self, probability: float, *, then: bool) -> str:
+        """How sure the model is of the class X, or (`then`) would have been of Y; a clause to append."""
+
+    def minimal(self, fewer: int, form: str) -> str:
+        """That no change of so many features would have done: a sentence."""
+
+    def failed(self, facts: Facts, reason: str) -> str:
+        """The sentence for a row without an answer, without the full stop."""
+
+    def reason(self, miss: Mapping[str, Any]) -> str:
+        """Why there is no answer; see `grace.ways_out`."""
+
+    def note(self, remark: Mapping[str, Any]) -> str:
+        """Something about the row that a reader should know; see `Explanation.remarks`."""
+
+
+def names() -> tuple[str, ...]:
+    """The languages there are."""
+    return tuple(sorted(m.name for m in iter_modules(__path__)))
+
+
+@cache
+def load(code: str) -> Language:
+    """A language by its code."""
+    if code not in names():
+        raise GraceError(f"there is no language {code!r}; there are {', '.join(names())}")
+    return cast(Language, import_module(f"{__name__}.{code}"))
+
+
+def listed(parts: Sequence[str], last: str) -> str:
+    """ "a", "a and b", "a, b and c"; with semicolons where a part has a comma of its own."""
+    if len(parts) == 1:
+        return parts[0]
+    comma, before = ("; ", ";") if any(", " in p for p in parts) else (", ", "")
+    return f"{comma.join(parts[:-1])}{before} {last} {parts[-1]}"
+
+
+def with_unit(feature: Numeric, size: Decimal, said: str) -> str:
+    """A number, already in digits, with its unit."""
+    word = feature.unit_one if abs(size) == 1 and feature.unit_one else feature.unit
+    return f"{said} {word}" if word else said
+
+
+def percent(share: float) -> tuple[str, int]:
+    """In whole per cent, but on the right side of the marks at 0, 50 and 100: with a sign "<" or ">" where the
+    share lies beyond the number, or "just <" and "just >"."""
+    whole = int(share * 100 + 0.5)
+    if whole in (0, 100):
+        return (">", 99) if whole else ("<", 1)
+    if whole == 50 and share != 0.5:
+        return "just >" if share > 0.5 else "just <", 50
+    return "", whole
+
+
+def upper(sentence: str) -> str:
+    """With a capital letter in front."""
+    return sentence[:1].upper() + sentence[1:]

@@ -1,0 +1,104 @@
+"""Whether what a sentence says is so: of the row, of the change, and of the model."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import grace
+from grace import Explanation, Schema
+from reading import Claim, Reading, readings, typed
+
+ABOUT_AMOUNT, ABOUT_RATIO, SLIGHTLY = Decimal("0.15"), Decimal("0.2"), Decimal("0.125")
+
+
+def check(reading: Reading, e: Explanation, style: str) -> None:
+    """That all the reading claims is so, as vaguely as it is said."""
+    assert (reading.before, reading.after) == (e.original_class, e.contrast_class)
+    assert sorted(c.name for c in reading.claims) == sorted(c.name for c in e.changes)
+    changes = {c.name: c for c in e.changes}
+    for claim in reading.claims:
+        change = changes[claim.name]
+        if claim.what == "category":
+            assert claim.size == change.new
+            assert claim.old in (None, change.old)
+            continue
+        start, stop = change.old, change.new
+        if reading.form == "typical":
+            start, stop = e.typical[claim.name], change.old
+        holds(claim, Decimal(repr(float(start))), Decimal(repr(float(stop))))
+        if style == "exact":
+            assert claim.what in ("by", "to")
+            assert not claim.about
+        if style == "relative":
+            assert claim.what == "way"
+    if reading.sure is not None:
+        label = e.contrast_class if reading.form == "had" else e.original_class
+        share = 100 * e.probability(label, after=reading.form == "had")
+        number = int(re.search(r"\d+", reading.sure)[0])
+        if re.match(r"(just over|more than|mehr als|etwas mehr als) ", reading.sure):
+            assert number < share < number + 1
+        elif re.match(r"(just under|less than|weniger als|etwas weniger als) ", reading.sure):
+            assert number - 1 < share < number
+        else:
+            assert abs(share - number) <= 0.5 + 1e-9
+    if reading.fewer is not None:
+        counts = {"single": 1, "einzelne": 1, "two": 2, "zwei": 2, "three": 3, "drei": 3, "four": 4, "vier": 4}
+        assert e.proof["verdict"] == "minimal"
+        assert counts[reading.fewer] == len(e.changes) - 1
+
+
+def holds(claim: Claim, start: Decimal, stop: Decimal) -> None:
+    """That the way from one value to the other is as claimed."""
+    apart = stop - start
+    if claim.what == "to":
+        assert stop == claim.size
+        assert claim.old in (None, start)
+    elif claim.what == "by":
+        assert apart * claim.size > 0
+        slack = abs(apart) * ABOUT_AMOUNT if claim.about else 0
+        assert abs(claim.size - apart) <= slack
+    elif claim.what == "way":
+        assert apart * claim.size > 0
+    else:
+        assert start > 0
+        ratio = stop / start
+        if claim.what == "slightly":
+            assert 0 < (ratio - 1) * claim.size <= SLIGHTLY
+        elif claim.what == "over":
+            assert ratio > claim.size
+        elif claim.what == "under":
+            assert ratio < claim.size
+        else:
+            assert abs(ratio / claim.size - 1) <= (ABOUT_RATIO if claim.about else Decimal("0.005"))
+
+
+def exact(reading: Reading) -> bool:
+    """Whether a reader could type it in."""
+    return reading.form != "typical" and all(c.what in ("by", "to", "category") and not c.about for c in reading.claims)
+
+
+def true(
+    sentence: str, e: Explanation, schema: Schema, model: grace.Model, style: str, code: str, *, sole: bool
+) -> None:
+    """Read back, the sentence is so; typed into the model, it gives the class it promises. `sole`: and it cannot be
+    understood in another way."""
+    found = readings(sentence, e, schema, code)
+    assert found, sentence
+    if sole:
+        assert len(found) == 1, (sentence, found)
+    problems = []
+    for reading in found:
+        try:
+            check(reading, e, style)
+        except AssertionError as problem:
+            problems.append(problem)
+            continue
+        row = {**e.row, **e.typical, **{c.name: c.size for c in reading.claims if c.what == "category"}}
+        if reading.form != "typical":
+            row = typed(reading, e) if exact(reading) else e.contrast
+        if exact(reading):
+            assert row == e.contrast
+        assert model.predict([row])[0] == e.contrast_class
+        return
+    raise AssertionError((sentence, problems))
