@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from grace import text
 from grace.features import Value
-from grace.pictures import KINDS, STYLE, batch_picture, svg_panels, to_svg
+from grace.pictures import KINDS, STYLE, batch_picture, svg_columns, to_svg
 from grace.pictures.one import question, reading, remaining
 from grace.pictures.svg import escape
 
@@ -28,12 +28,13 @@ LOOK = """
 .grace h1{font-size:1.6rem;line-height:1.25;margin:0 0 .6rem}
 .grace h2{font-size:1.1rem;margin:2rem 0 .5rem}
 .grace-says{font-size:1.2rem;line-height:1.45;margin:0 0 1.5rem;max-width:44rem}
-.grace-panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,320px),1fr));gap:1.6rem 2.2rem;
-  align-items:start;margin:1.2rem 0}
+.grace-panels{display:flex;flex-wrap:wrap;gap:1.6rem 2.4rem;margin:1.2rem 0}
+.grace-panels>div{flex:1 1 320px;min-width:0;max-width:430px;display:flex;flex-direction:column;gap:1.6rem}
+.grace-panels svg{width:100%}
 .grace-soft{color:var(--grace-soft);font-size:.86rem}
-.grace-old{color:var(--grace-old)} .grace-new{color:var(--grace-new);font-weight:600}
+.grace .grace-old{color:var(--grace-old)} .grace .grace-new{color:var(--grace-new);font-weight:600}
 .grace-scroll{overflow-x:auto}
-.grace table{border-collapse:collapse;width:100%;margin:.5rem 0;font-size:.92rem;background:none}
+.grace table{border-collapse:collapse;width:100%;color:inherit;margin:.5rem 0;font-size:.92rem;background:none}
 .grace th,.grace td{text-align:left;vertical-align:top;padding:.4rem .7rem .4rem 0;border:0;
   border-bottom:1px solid var(--grace-line);color:inherit;background:none;white-space:normal}
 .grace th{color:var(--grace-soft);font-weight:600} .grace .grace-n{text-align:right;font-variant-numeric:tabular-nums}
@@ -44,8 +45,9 @@ LOOK = """
 PAGE = """
 html{background:#fff} @media(prefers-color-scheme:dark){html{background:#0d1117}}
 body{margin:0} main.grace{max-width:56rem;margin:0 auto;padding:2rem 1.2rem 3rem;min-height:80vh}
-.grace-wide{display:block} .grace-narrow{display:none}
-@media(max-width:719px){.grace-wide{display:none}.grace-narrow{display:block}}
+.grace-wide{display:block;margin:0 -24px} .grace-narrow{display:none;margin:0 -1.2rem}
+@media(max-width:719px){.grace-wide{display:none} .grace-narrow{display:block}
+  .grace-rows th:nth-child(n+3),.grace-rows td:nth-child(n+3){display:none}}
 .grace-numbers{display:flex;flex-wrap:wrap;gap:.6rem 2.6rem;margin:1rem 0 1.6rem;padding:0}
 .grace-numbers div{display:flex;flex-direction:column-reverse}
 .grace-numbers dt{color:var(--grace-soft);font-size:.86rem}
@@ -83,11 +85,12 @@ def fragment(e: Explanation) -> str:
 def body(e: Explanation) -> str:
     """What a page and a notebook have in common."""
     backdrop = e.backdrop()
-    panels = "".join(f"<div>{part}</div>" for part in svg_panels(e, backdrop))
-    notes = [*(f"Note: {note}." for note in e.notes), remaining(e), reading(e, backdrop)]
+    columns = "".join(f"<div>{''.join(parts)}</div>" for parts in svg_columns(e, backdrop) if parts)
+    marks = "Circles show what is, diamonds what would be." if e.success else ""
+    notes = [*(f"Note: {note}." for note in e.notes), remaining(e), marks, reading(e, backdrop)]
     said = " ".join(n for n in notes if n)
     return (
-        f'<p class="grace-says">{escape(e.text())}</p><div class="grace-panels">{panels}</div>'
+        f'<p class="grace-says">{escape(e.text())}</p><div class="grace-panels">{columns}</div>'
         f'{alternatives(e)}<p class="grace-soft">{escape(said)}</p>'
     )
 
@@ -136,8 +139,8 @@ def batch_page(batch: Explanations, *, most: int = 1000) -> str:
     """A batch: its numbers, three pictures, and the sentences of the first rows, which can be searched."""
     overview = batch.overview()
     pictures = "".join(
-        f'<div class="grace-wide">{to_svg(batch_picture(overview, kind, width=860), style=False)}</div>'
-        f'<div class="grace-narrow">{to_svg(batch_picture(overview, kind, width=390), style=False)}</div>'
+        f'<div class="grace-wide">{to_svg(batch_picture(overview, kind, width=860), inline=True)}</div>'
+        f'<div class="grace-narrow">{to_svg(batch_picture(overview, kind, width=390), inline=True)}</div>'
         for kind in KINDS
     )
     done = int(batch.success.sum())
@@ -152,7 +155,7 @@ def batch_page(batch: Explanations, *, most: int = 1000) -> str:
     return document(
         title,
         f"<h1>{title}</h1>{numbers(batch)}{pictures}<h2>{shown}</h2>{search}"
-        f'<div class="grace-scroll"><table><thead><tr>{head}</tr></thead><tbody id="grace-rows">'
+        f'<div class="grace-scroll"><table class="grace-rows"><thead><tr>{head}</tr></thead><tbody id="grace-rows">'
         f"{sentences(batch, count)}</tbody></table></div>{SEARCH}",
     )
 
@@ -162,7 +165,7 @@ def batch_fragment(batch: Explanations) -> str:
     done = int(batch.success.sum())
     count = min(IN_NOTEBOOK, len(batch))
     more = f'<p class="grace-soft">and {len(batch) - count} more</p>' if count < len(batch) else ""
-    picture = to_svg(batch_picture(batch.overview(), "features", width=640), style=False)
+    picture = to_svg(batch_picture(batch.overview(), "features", width=640), inline=True)
     return (
         f'<div class="grace"><style>{STYLE}{LOOK}</style>'
         f'<p class="grace-says">{done} of {len(batch)} rows explained</p>{picture}'

@@ -1,7 +1,7 @@
 """Pictures of explanations, as SVG text or matplotlib figures.
 
     svg(e)           one explanation as SVG, made in milliseconds without any plotting library
-    svg_panels(e)    its parts one by one, for a page that arranges them itself
+    svg_columns(e)   its parts one by one, for a page that arranges them itself
     figure(e)        the same as a matplotlib figure (the extra `plot`)
     batch_picture(overview, kind)   a batch; `draw` or `to_svg` it
 
@@ -35,23 +35,27 @@ __all__ = [
     "panels",
     "picture",
     "svg",
-    "svg_panels",
+    "svg_columns",
     "to_svg",
 ]
 
 
 def svg(
-    e: Explanation, backdrop: Backdrop | None = None, *, width: float = 760.0, theme: str = "auto", style: bool = True
+    e: Explanation, backdrop: Backdrop | None = None, *, width: float = 760.0, theme: str = "auto", inline: bool = False
 ) -> str:
     """One explanation as an `<svg>` element; without a backdrop, only what the explanation itself knows."""
-    return to_svg(picture(e, backdrop, width=width), theme=theme, style=style)
+    return to_svg(picture(e, backdrop, width=width), theme=theme, inline=inline)
 
 
-def svg_panels(
-    e: Explanation, backdrop: Backdrop | None = None, *, width: float = 340.0, theme: str = "auto", style: bool = False
-) -> list[str]:
-    """The parts of the picture, each an `<svg>` of this width; the page has to hold `STYLE`."""
-    return [to_svg(part, theme=theme, style=style) for part, _ in panels(e, backdrop, [width])]
+def svg_columns(
+    e: Explanation, backdrop: Backdrop | None = None, *, columns: int = 2, width: float = 360.0, theme: str = "auto"
+) -> list[list[str]]:
+    """The parts of the picture in columns, each part an inline `<svg>` of this width: the page that arranges
+    them has to hold `STYLE`. One below the other they read well too."""
+    out: list[list[str]] = [[] for _ in range(columns)]
+    for part, at in panels(e, backdrop, [width] * columns):
+        out[at].append(to_svg(part, theme=theme, inline=True))
+    return out
 
 
 def figure(e: Explanation, backdrop: Backdrop | None = None, *, width: float = 760.0, theme: str = "light") -> Figure:

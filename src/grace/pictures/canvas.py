@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.path import Path as Outline
 
 from grace.errors import GraceError
-from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, Points, Rect, Text
+from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, Points, Rect, Text, printable
 from grace.pictures.svg import corners
 
 DPI = 100  # a pixel of the drawing is a hundredth of an inch
@@ -130,7 +130,7 @@ class Brush:
         self.axes.text(
             at[0] + m.x,
             at[1] + m.y,
-            m.said,
+            printable(m.said),
             fontsize=points(m.size) * (WIDE_FACE if self.face == "DejaVu Sans" else 1),
             fontfamily=[self.face, "DejaVu Sans"],  # the second for signs that the first lacks
             fontweight="bold" if m.bold else "normal",

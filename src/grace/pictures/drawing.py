@@ -7,6 +7,7 @@ class and the value of the contrast. Shape, place and words say the same, so tha
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,6 +26,7 @@ COLOURS = {
 COLOURS["light"]["new"], COLOURS["dark"]["new"] = "#0066a1", "#6cb6ff"
 
 WIDE, NARROW = set("mwMW%@—…→"), set("iljtfrI.,:;'|!()[]{} -/\"")
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # by XML 1.0
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -155,6 +157,11 @@ def arrow(a: Point, b: Point, stroke: str = "ink", gap: float = 7.0, width: floa
 
 
 # -- words ------------------------------------------------------------------------------------
+
+
+def printable(said: str) -> str:
+    """The text without characters that no picture may hold."""
+    return FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", said)
 
 
 @lru_cache(maxsize=4096)

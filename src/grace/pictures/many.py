@@ -104,6 +104,11 @@ class Lines:
         return Text(0, y + STEP / 2 + 4, fit(said, self.gutter - 12, 12), 12)
 
 
+def columns_for(o: Overview, width: float) -> list[tuple[str, str, Bools]]:
+    """As many columns as there is room for."""
+    return o.columns(2 if width < NARROW else 4)
+
+
 def nothing(title: str, width: float) -> Drawing:
     """A batch without a single answer."""
     marks, y = paragraph(title, MARGIN - 8, width - 2 * MARGIN, 17, bold=True)
@@ -122,7 +127,7 @@ def table(o: Overview, title: str, note: str, width: float, cell: Cell, foot: Ce
         return nothing(title, width)
     marks, y = paragraph(title, MARGIN - 8, inner, 17, bold=True)
     lines = Lines.of(o, top, width)
-    columns = o.columns(2 if width < NARROW else 4)
+    columns = columns_for(o, width)
     wide = (inner - lines.gutter) / len(columns)
     for k, (x, y_word, rows) in enumerate(columns):
         left, room = lines.gutter + k * wide, wide - 14
@@ -151,7 +156,7 @@ def table(o: Overview, title: str, note: str, width: float, cell: Cell, foot: Ce
 
 def features_picture(o: Overview, width: float) -> Drawing:
     """How often each feature changes, by pair of classes."""
-    top = max((int(o.changed[rows].sum(axis=0).max(initial=0)) for *_, rows in o.columns(4)), default=1) or 1
+    top = max((int(o.changed[rows].sum(axis=0).max(initial=0)) for *_, rows in columns_for(o, width)), default=1)
 
     def cell(j: int, rows: Bools, x: float, y: float, room: float) -> list[Mark]:
         count = int(o.changed[rows, j].sum())
@@ -168,7 +173,7 @@ def changes_picture(o: Overview, width: float) -> Drawing:
     """The typical change of each feature, by pair of classes."""
     reach = 1.0
     for j in o.top():
-        for *_, rows in o.columns(4):
+        for *_, rows in columns_for(o, width):
             moves = o.moves[rows & o.changed[:, j], j]
             if len(moves):
                 reach = max(reach, float(np.abs(np.quantile(moves, [0.25, 0.75])).max()))

@@ -5,14 +5,12 @@ Colours are CSS variables (`--grace-old` and so on) with values for light and da
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from html import escape as _escape
 
 from grace.errors import GraceError
-from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, Points, Rect, Text
+from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, Points, Rect, Text, printable
 
-FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # by XML 1.0
 # faces of like widths, since the layout reckons with them
 FACES = "'Helvetica Neue',Helvetica,Arial,'Liberation Sans',sans-serif"
 THEMES = ("auto", "light", "dark")
@@ -46,29 +44,26 @@ STYLE = (
 
 def escape(said: str) -> str:
     """Text that is safe in XML and HTML: no markup, and no characters that XML forbids."""
-    return _escape(FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", said))
+    return _escape(printable(said))
 
 
-def to_svg(drawing: Drawing, *, theme: str = "auto", style: bool = True) -> str:
-    """The drawing as one `<svg>` element. `style=False` leaves out the colours' values, for a page that has
-    `STYLE` already; `theme` "light" or "dark" writes plain colours, for programs that know no CSS."""
+def to_svg(drawing: Drawing, *, theme: str = "auto", inline: bool = False) -> str:
+    """The drawing as one `<svg>` element. `inline` is for HTML that holds `STYLE` already, with the
+    colours' values; `theme` "light" or "dark" writes plain colours, for programs that know no CSS."""
     if theme not in THEMES:
         raise GraceError(f"theme={theme!r} is unknown; use one of {', '.join(THEMES)}")
     pen = Pen(theme)
-    values = f"<style>{escape_style(STYLE)}</style>" if style and theme == "auto" else ""
+    values = f"<style>{STYLE}</style>" if theme == "auto" and not inline else ""
+    space = "" if inline else ' xmlns="http://www.w3.org/2000/svg"'
     ground = "" if theme == "auto" else pen.mark(Rect(0, 0, drawing.width, drawing.height, "paper"))
     w, h = n(drawing.width), n(drawing.height)
     said = escape(drawing.title)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="grace" viewBox="0 0 {w} {h}" width="{w}" height="{h}" '
+        f'<svg{space} class="grace" viewBox="0 0 {w} {h}" width="{w}" height="{h}" '
         f'role="img" aria-label="{said}" font-family="{FACES}">'
         f"<title>{said}</title><desc>{escape(drawing.description)}</desc>{values}{ground}"
         f"{pen.marks(drawing.marks)}</svg>"
     )
-
-
-def escape_style(style: str) -> str:
-    return style.replace("&", "&amp;").replace("<", "&lt;")
 
 
 class Pen:
