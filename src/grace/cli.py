@@ -257,7 +257,6 @@ def explain(
       grace explain model/ loans.csv --row 7 --frozen age --prove -n 3
       grace explain model/ loans.csv --out why.jsonl
       grace explain model/ loans.csv --html why.html
-      grace explain model/ loans.csv --row 7 --plot why.png
     """
     from grace.store import load
 

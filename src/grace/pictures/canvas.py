@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 
-from matplotlib import font_manager, patches, patheffects
+from matplotlib import font_manager, patches, patheffects, rc_context
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from matplotlib.path import Path as Outline
 
@@ -21,6 +22,10 @@ WIDE_FACE = 0.9  # DejaVu sets text wider than the drawing reckons with
 
 class Picture(Figure):
     """A figure that shows itself in a notebook even where pyplot was never imported."""
+
+    def draw(self, renderer: RendererBase) -> None:
+        with rc_context({"text.hinting": "none"}):  # hinted letters have other widths and shapes at each size
+            super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
         out = io.BytesIO()

@@ -25,7 +25,7 @@ from grace.pictures.drawing import (
     was,
     would_be,
 )
-from grace.pictures.numeric import label
+from grace.pictures.numeric import beside, label
 
 GUTTER = 44.0
 STRIDE = 3  # of the nodes that are tried as places for a word
@@ -56,8 +56,10 @@ def plane_panel(e: Explanation, plane: Map, width: float) -> Drawing:
     end = (x_axis(float(across.new)), y_axis(float(up.new)))
     marks += way(start, end)
     box = (x_axis.left, y_axis.right, x_axis.right, y_axis.left)
-    for lead, of, role in ((leads[0], e.original_class, "old"), (leads[1], e.contrast_class, "new")):
-        marks += class_word(e.words.class_word(of), role, lead, (px, py), box, (start, end))
+    named_sides = ((leads[0], e.original_class, "old", start), (leads[1], e.contrast_class, "new", end))
+    for lead, of, role, at in named_sides:
+        found = class_word(e.words.class_word(of), role, lead, (px, py), box, (start, end))
+        marks.append(found or beside(at, e.words.class_word(of), role, False, width - 8, top, below=False))
     bottom = top + height
     for value, said in ticks(x_axis.start, x_axis.stop, 5, whole=bool(across.feature.integer)):
         marks += [line(x_axis(value), bottom, x_axis(value), bottom + 4)]
@@ -115,8 +117,8 @@ def class_word(
     nodes: tuple[Floats, Floats],
     box: tuple[float, float, float, float],
     ends: tuple[Point, Point],
-) -> list[Mark]:
-    """A class's name where it leads, as far as can be from its border and from the way."""
+) -> Text | None:
+    """A class's name where it leads, as far as can be from its border and from the way; None without room."""
     left, top, right, bottom = box
     word = fit(word, (right - left) * 0.6, 13, bold=True)
     half = text_width(word, 13, bold=True) / 2
@@ -124,7 +126,7 @@ def class_word(
     inside = lead[::STRIDE, ::STRIDE] >= 0
     fits = inside & (x - half > left + 3) & (x + half < right - 3) & (y - 14 > top) & (y + 8 < bottom)
     if not fits.any():
-        return []
+        return None
     apart = np.full(int(fits.sum()), np.inf)
     for share in np.linspace(0, 1, 12):
         spot = [a + share * (b - a) for a, b in zip(*ends, strict=True)]
@@ -133,4 +135,4 @@ def class_word(
         far = np.hypot((x[fits][:, None] - x[~inside]) * 0.5, y[fits][:, None] - y[~inside])
         apart = np.minimum(apart, 1.4 * far.min(axis=1))
     best = int(apart.argmax())
-    return [Text(float(x[fits][best]), float(y[fits][best]) + 4, word, 13, role, "middle", True, True)]
+    return Text(float(x[fits][best]), float(y[fits][best]) + 4, word, 13, role, "middle", True, True)

@@ -48,14 +48,14 @@ def escape(said: str) -> str:
 
 
 def to_svg(drawing: Drawing, *, theme: str = "auto", inline: bool = False) -> str:
-    """The drawing as one `<svg>` element. `inline` is for HTML that holds `STYLE` already, with the
-    colours' values; `theme` "light" or "dark" writes plain colours, for programs that know no CSS."""
+    """The drawing as one `<svg>` element. `inline` is for HTML that holds `STYLE` already, with the colours'
+    values, and paper of its own; `theme` "light" or "dark" writes plain colours, for programs that know no CSS."""
     if theme not in THEMES:
         raise GraceError(f"theme={theme!r} is unknown; use one of {', '.join(THEMES)}")
     pen = Pen(theme)
     values = f"<style>{STYLE}</style>" if theme == "auto" and not inline else ""
     space = "" if inline else ' xmlns="http://www.w3.org/2000/svg"'
-    ground = "" if theme == "auto" else pen.mark(Rect(0, 0, drawing.width, drawing.height, "paper"))
+    ground = "" if inline else pen.mark(Rect(0, 0, drawing.width, drawing.height, "paper"))
     w, h = n(drawing.width), n(drawing.height)
     said = escape(drawing.title)
     return (
