@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from grace import text
@@ -25,6 +26,7 @@ from grace.pictures.drawing import (
     ticks,
     was,
     would_be,
+    wrap,
 )
 
 EDGE = 8.0  # keeps marks at the ends of a range inside the picture
@@ -51,14 +53,19 @@ def shortly(change: Change) -> tuple[str, str]:
 
 def heading(said: str, old: str, new: str, width: float) -> tuple[list[Mark], float]:
     """The feature's name and "○ 10 → ◆ 1", beside each other if there is room; and where they end."""
-    marks: list[Mark] = [Text(0, 15, fit(said, width, 13, bold=True), 13, bold=True)]
+    lines = wrap(said, width, 13, bold=True)
+    lines = lines[:1] + ([fit(" ".join(lines[1:]), width, 13, bold=True)] if lines[1:] else [])
+    marks: list[Mark] = [Text(0, 15 + 17 * i, part, 13, bold=True) for i, part in enumerate(lines)]
+    below = 18 + 17.0 * len(lines)  # where the values stand if not beside the name
     before, after = text_width(old, 13), text_width(new, 13, bold=True)
     values = 14 + before + ARROW + 16 + after
     if values > width:  # one below the other
-        marks += [was(5, 30.5, 4), Text(16, 35, fit(old, width - 16, 13), 13, "old")]
-        return [*marks, would_be(5, 50.5, 5.5), Text(16, 55, fit(new, width - 16, 13, True), 13, "new", bold=True)], 62
+        marks += [was(5, below - 4.5, 4), Text(16, below, fit(old, width - 16, 13), 13, "old")]
+        below += 20
+        marks += [would_be(5, below - 4.5, 5.5), Text(16, below, fit(new, width - 16, 13, True), 13, "new", bold=True)]
+        return marks, below + 7
     beside = text_width(said, 13, bold=True) + values + 18 <= width
-    x, y = (width - values, 15.0) if beside else (0.0, 35.0)
+    x, y = (width - values, 15.0) if beside else (0.0, below)
     marks += [was(x + 5, y - 4.5, 4), Text(x + 14, y, old, 13, "old")]
     x += 14 + before
     marks += arrow((x, y - 4.5), (x + ARROW, y - 4.5), "soft", gap=3, width=1.2)
@@ -187,8 +194,11 @@ def response(e: Explanation, change: Change, curve: Curve, axis: Axis, top: floa
     marks += [was(axis(old), up(before)), would_be(axis(new), up(after))]
     said = f"{words[0]} {percent(before)}", f"{words[1]} {percent(after)}"
     near = abs(up(before) - up(after)) < 34
-    marks.append(beside((axis(old), up(before)), said[0], "old", old > new, width, top, near and before < after))
-    marks.append(beside((axis(new), up(after)), said[1], "new", new > old, width, top, near and after <= before))
+    first = beside((axis(old), up(before)), said[0], "old", old > new, width, top, near and before < after)
+    second = beside((axis(new), up(after)), said[1], "new", new > old, width, top, near and after <= before)
+    if abs(first.y - second.y) < 14:
+        second = replace(second, y=first.y + 15)
+    marks += [first, second]
     return marks
 
 
