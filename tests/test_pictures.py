@@ -427,3 +427,43 @@ def test_a_batch_without_answers_has_pictures() -> None:
     assert isinstance(batch.overview(), Overview)
     with pytest.raises(grace.GraceError, match="features, changes, heatmap"):
         batch.plot("pie")
+
+
+# -- extremes ---------------------------------------------------------------------------------
+
+
+def test_a_method_that_changes_everything_shows_the_largest_changes() -> None:
+    rng = np.random.default_rng(0)
+    train = pd.DataFrame(rng.normal(size=(60, 12)), columns=[f"f{i}" for i in range(12)])
+    module = nn.Linear(12, 2, dtype=torch.float64)
+    model = grace.wrap(module, classes=["no", "yes"], outputs="logits")
+    e = grace.Explainer(model, train).explain(train.head(1), method="nearest")[0]
+    assert len(e.changes) == 12
+    assert set(e.backdrop().curves) == {c.name for c in e.changes[:8]}
+    assert e.backdrop().map is None
+    check_inside(picture(e, e.backdrop()))
+    assert "4 smaller changes are not shown" in e.to_svg()
+
+
+def test_more_categories_than_points_on_a_curve() -> None:
+    names = [f"c{i:03}" for i in range(90)]
+    train = pd.DataFrame({"kind": names * 2, "size": np.linspace(0, 1, 180)})
+    model = wrapped(lambda x: torch.stack([0 * x[:, 0], x[:, 0] - 77.5], dim=1), ["no", "yes"])()
+    explainer = grace.Explainer(model, train, gamma=1.0)
+    e = explainer.explain({"kind": "c003", "size": 0.5}, frozen=["size"])[0]
+    assert e.changes[0].name == "kind"
+    assert e.backdrop().curves["kind"].flips == (77.5,)
+    root = ET.fromstring(e.to_svg())
+    said = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "c003" in said
+    assert "and 82 more" in said
+
+
+def test_json_keeps_a_narrow_range_far_from_zero() -> None:
+    train = pd.DataFrame({"t": np.linspace(1e6, 1e6 + 1, 50), "b": np.arange(50) % 2})
+    model = wrapped(lambda x: torch.stack([0 * x[:, 0], (x[:, 0] - 1e6) * 10 - 5], dim=1), ["no", "yes"])()
+    e = grace.Explainer(model, train, gamma=1.0).explain({"t": 1e6 + 0.2, "b": 0})[0]
+    again = grace.Explanation.from_json(e.to_json(backdrop=True))
+    assert again.backdrop().curves["t"].flips == pytest.approx(e.backdrop().curves["t"].flips, rel=1e-15)
+    assert again.backdrop().histograms == e.backdrop().histograms
+    check_inside(picture(again, again.backdrop()))

@@ -17,7 +17,7 @@ from grace.features import Bools, Categorical, Feature, Numeric, Value, plain
 from grace.metrics import Metrics, measure
 from grace.models.base import softmax
 from grace.pictures import Overview, batch_picture, draw, to_svg
-from grace.pictures.backdrop import Backdrop
+from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.look import look
 from grace.schema import Schema
 from grace.text import decimal, number
@@ -86,14 +86,16 @@ class Explanations:
         old, new = a.rows[i], a.contrast[i]
         changes = [Change(f, _cell(f, old[j]), _cell(f, new[j])) for j, f in enumerate(features) if old[j] != new[j]]
         success = bool(a.success[i])
+        changes.sort(key=lambda c: -_length(c))
         best = int(a.before[i].argmax()), int(a.after[i].argmax())
 
         def behind() -> Backdrop:
-            return look(self.explainer, self.schema, old, new, best)
+            shown = [self.schema.index(c.name) for c in changes[:MOST_SHOWN]]
+            return look(self.explainer, self.schema, old, new, best, shown)
 
         return Explanation(
             row={f.name: _cell(f, old[j]) for j, f in enumerate(features)},
-            changes=tuple(sorted(changes, key=lambda c: -_length(c))),
+            changes=tuple(changes),
             classes=tuple(self._classes),
             original_class=self._classes[best[0]],
             contrast_class=self._classes[best[1]] if success else None,

@@ -186,7 +186,7 @@ class Explanation:
         """The explanation that `to_dict` wrote."""
         derived = {"index", "text", "predicate", "influence", "backdrop"}
         parts = {k: v for k, v in data.items() if k not in derived}
-        if "backdrop" in data:
+        if data.get("backdrop") is not None:
             from grace.pictures.backdrop import Backdrop
 
             found = Backdrop.from_dict(data["backdrop"])

@@ -11,6 +11,7 @@ from typing import Any
 
 from grace.errors import GraceError
 
+MOST_SHOWN = 8  # changes that a picture shows, the largest; some methods change everything
 SIDES = ("original", "contrast", "other")  # the class the model gave, that of the contrast, any other
 
 
@@ -65,7 +66,7 @@ class Backdrop:
     map: Map | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON, numbers to five digits."""
+        """For JSON; probabilities and leads to five digits."""
         out: dict[str, Any] = {
             "rows": None if self.rows is None else list(self.rows),
             "histograms": {k: plain_parts(v) for k, v in self.histograms.items()},
@@ -88,17 +89,17 @@ class Backdrop:
 
 
 def plain_parts(part: Histogram | Curve | Map) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in vars(part).items()}
+    return {name: _plain(value, 5 if name in SIDES else 17) for name, value in vars(part).items()}
 
 
 def frozen_parts(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _frozen(value) for name, value in data.items()}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int) -> Any:
     if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    return float(f"{value:.5g}") if isinstance(value, float) else value
+        return [_plain(v, digits) for v in value]
+    return float(f"{value:.{digits}g}") if isinstance(value, float) else value
 
 
 def _frozen(value: Any) -> Any:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from grace import text
+from grace.features import Floats
 
 Point = tuple[float, float]
 
@@ -124,6 +125,11 @@ class Axis:
 
     def __call__(self, value: float) -> float:
         return self.left + (value - self.start) / (self.stop - self.start) * (self.right - self.left)
+
+    def all(self, values: Floats) -> list[float]:
+        """Many at once."""
+        places = self.left + (values - self.start) / (self.stop - self.start) * (self.right - self.left)
+        return [float(p) for p in places.tolist()]
 
 
 # -- marks that recur -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,15 +22,23 @@ GRID = 40
 MOST_POINTS = 300
 
 
-def look(explainer: Explainer, schema: Schema, row: Floats, contrast: Floats, classes: tuple[int, int]) -> Backdrop:
-    """The backdrop of the pair (x, x̃), encoded, between two classes. The model is asked once."""
-    changed = [int(j) for j in np.flatnonzero(row != contrast)]
+def look(
+    explainer: Explainer,
+    schema: Schema,
+    row: Floats,
+    contrast: Floats,
+    classes: tuple[int, int],
+    features: Sequence[int],
+) -> Backdrop:
+    """The backdrop of the pair (x, x̃), encoded, between two classes, behind some of the changed features. The
+    model is asked once."""
+    changed = sorted(features)
     numeric = [j for j in changed if isinstance(schema.features[j], Numeric)]
     spans = {j: span(schema.features[j], row[j], contrast[j]) for j in changed}
     lines = {j: along(schema.features[j], *spans[j], FINE) for j in changed}
     asked = [vary(contrast, [j], [values]) for j, values in lines.items()]
     grid: list[Floats] = []
-    if len(changed) == len(numeric) == 2:
+    if len(changed) == len(numeric) == np.count_nonzero(row != contrast) == 2:
         grid = [along(schema.features[j], *spans[j], GRID) for j in changed]
         across = [np.tile(grid[0], len(grid[1])), np.repeat(grid[1], len(grid[0]))]
         asked.append(vary(contrast, changed, across))
@@ -93,7 +102,8 @@ def curve(feature: Feature, values: Floats, scores: Floats, classes: tuple[int, 
     rest = np.delete(shares, list(classes), axis=1)
     other = rest.max(axis=1) if rest.shape[1] else np.zeros(len(values))
     few = isinstance(feature, Categorical) or bool(feature.integer)
-    keep = np.unique(np.round(np.linspace(0, len(values) - 1, min(KEPT, len(values)))).astype(int))
+    most = len(values) if isinstance(feature, Categorical) else min(KEPT, len(values))
+    keep = np.unique(np.round(np.linspace(0, len(values) - 1, most)).astype(int))
     return Curve(
         values=tuple(values[keep].tolist()),
         original=tuple(shares[keep, classes[0]].tolist()),

@@ -83,8 +83,7 @@ def numeric_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wid
     curve = backdrop.curves.get(change.name) if backdrop else None
     axis = axis_of(feature, change, histogram, width)
     marks, y = heading(label(e, change), *shortly(change), width)
-    alone = len(e.changes) == 1 and curve is not None
-    if alone and curve is not None:
+    if curve is not None and len(e.changes) == 1:
         marks += response(e, change, curve, axis, y + 6, width)
         y += CURVE + 20
     middle = y + (BARS + 10 if histogram else 14)

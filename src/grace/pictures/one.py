@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from grace import text
 from grace.explanation import Change, Explanation
 from grace.features import Numeric
-from grace.pictures.backdrop import Backdrop
+from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.category import category_panel
 from grace.pictures.chances import chances_panel
 from grace.pictures.drawing import Drawing, Group, Mark, Text, paragraph, was, would_be
@@ -52,7 +52,7 @@ def panels(e: Explanation, backdrop: Backdrop | None, columns: Sequence[float]) 
     parts = [(chances_panel(e, columns[0]), 0)]
     ends = [0.0] * len(columns)
     ends[0] = parts[0][0].height
-    for change in e.changes:
+    for change in e.changes[:MOST_SHOWN]:
         at = ends.index(min(ends))
         part = change_panel(e, change, backdrop, columns[at])
         parts.append((part, at))
@@ -101,11 +101,13 @@ def legend(y: float) -> list[Mark]:
 
 
 def remaining(e: Explanation) -> str:
-    """What does not change."""
-    left = len(e.row) - len(e.changes)
+    """What is not shown: changes beyond the largest, and what stays."""
+    hidden, left = len(e.changes) - MOST_SHOWN, len(e.row) - len(e.changes)
+    said = f"{hidden} smaller changes are not shown. " if hidden > 0 else ""
     if not e.changes or not left:
-        return ""
-    return "The other feature stays as it is." if left == 1 else f"The other {left} features stay as they are."
+        return said.strip()
+    stays = "The other feature stays as it is." if left == 1 else f"The other {left} features stay as they are."
+    return said + stays
 
 
 def others(e: Explanation) -> list[str]:

@@ -45,8 +45,7 @@ def plane_panel(e: Explanation, plane: Map, width: float) -> Drawing:
     (xs, ys), leads = nodes(plane, (across.feature, up.feature))
     x_axis = Axis(float(xs[0]), float(xs[-1]), GUTTER, width - 8)
     y_axis = Axis(float(ys[0]), float(ys[-1]), top + height, top)
-    px = np.array([x_axis(v) for v in xs])
-    py = np.array([y_axis(v) for v in ys])
+    px, py = np.array(x_axis.all(xs)), np.array(y_axis.all(ys))
     for lead, role in zip(leads, ("old", "new"), strict=True):
         marks.append(Path(region(lead, px, py), fill=role, opacity=0.16))
     marks += training_points(plane, x_axis, y_axis, (bool(across.feature.integer), bool(up.feature.integer)))
@@ -89,16 +88,17 @@ def nodes(plane: Map, features: tuple[Numeric, Numeric]) -> tuple[tuple[Floats, 
 
 def training_points(plane: Map, x_axis: Axis, y_axis: Axis, whole: tuple[bool, bool]) -> list[Mark]:
     """Training rows as faint points; whole numbers are spread a little, or they would hide one another."""
+    if not plane.points:
+        return []
+    steps = np.arange(len(plane.points)) * SPREAD
+    x = np.array([p[0] for p in plane.points]) + ((steps % 1) - 0.5) * 0.7 * whole[0]
+    y = np.array([p[1] for p in plane.points]) + ((steps * SPREAD % 1) - 0.5) * 0.7 * whole[1]
+    places = list(zip(x_axis.all(x), y_axis.all(y), strict=True))
     marks: list[Mark] = []
     for side, role in (("original", "old"), ("contrast", "new")):
-        places = []
-        for k, (x, y, of) in enumerate(plane.points):
-            if of == side:
-                dx = ((k * SPREAD) % 1 - 0.5) * 0.7 * whole[0]
-                dy = ((k * SPREAD * SPREAD) % 1 - 0.5) * 0.7 * whole[1]
-                places.append((x_axis(x + dx), y_axis(y + dy)))
-        if places:
-            marks.append(Points(places, role, 3.2 if side == "original" else 2.8, 0.5))
+        shown = [place for place, (*_, of) in zip(places, plane.points, strict=True) if of == side]
+        if shown:
+            marks.append(Points(shown, role, 3.0, 0.5))
     return marks
 
 
