@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
@@ -15,7 +16,21 @@ from torch import nn
 import grace
 from grace.pictures import KINDS, Backdrop, batch_picture, picture, svg, svg_columns, to_svg
 from grace.pictures.contour import blocks, border, region
-from grace.pictures.drawing import Drawing, Group, Mark, Rect, Text, fit, percent, text_width, thinned, ticks, wrap
+from grace.pictures.drawing import (
+    Drawing,
+    Group,
+    Mark,
+    Rect,
+    Text,
+    fit,
+    nearly,
+    percent,
+    text_width,
+    thinned,
+    tick,
+    ticks,
+    wrap,
+)
 from grace.pictures.many import Overview
 from problems import CASES, two_class, wrapped
 
@@ -254,6 +269,16 @@ def test_ticks(ends: tuple[float, float], whole: bool, found: list[str]) -> None
     assert [said for _, said in ticks(*ends, 5, whole)] == found
 
 
+def test_short_numbers_are_exact() -> None:
+    shown = [tick(v) for v in (0.25, 9999, 20_000, 1_500_000, 1_000_000.2, -12_345, 3e9)]
+    assert shown == ["0.25", "9999", "20k", "1.5M", "1,000,000.2", "\N{MINUS SIGN}12,345", "3G"]
+    assert [nearly(v, span) for v, span in ((181.6789, 150), (1e6 + 0.512345, 1), (0.67342, 8.5))] == [
+        181.7,
+        1_000_000.512,
+        0.67,
+    ]
+
+
 @pytest.mark.parametrize("size", [1e-9, 0.003, 1.0, 77.0, 12345.0, 4.2e12])
 def test_ticks_lie_inside_and_are_few(size: float) -> None:
     for low in (-size, 0.0, size / 3):
@@ -467,3 +492,13 @@ def test_json_keeps_a_narrow_range_far_from_zero() -> None:
     assert again.backdrop().curves["t"].flips == pytest.approx(e.backdrop().curves["t"].flips, rel=1e-15)
     assert again.backdrop().histograms == e.backdrop().histograms
     check_inside(picture(again, again.backdrop()))
+
+
+def test_without_matplotlib_there_is_svg_and_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    e = EVERYTHING[0][1]
+    monkeypatch.delitem(sys.modules, "grace.pictures.canvas", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(grace.GraceError, match=r"grace-xai\[plot\]"):
+        e.plot()
+    assert e.to_svg().startswith("<svg")
+    assert e.to_html().startswith("<!doctype")

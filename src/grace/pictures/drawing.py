@@ -240,12 +240,18 @@ def ticks(start: float, stop: float, most: int = 5, whole: bool = False) -> list
 
 
 def tick(value: float) -> str:
-    """A number under an axis, short: 20k, 1.5M."""
+    """A number under an axis; 20k and 1.5M where that is shorter and exact."""
     for size, word in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
-            unit = 1e3 if word == "k" else size
-            return text.number(Decimal(f"{value / unit:.6g}")) + word
+            short = f"{value / (1e3 if word == 'k' else size):.12g}"
+            if len(short.lstrip("-")) <= 4:
+                return text.number(Decimal(short)) + word
     return text.number(Decimal(f"{value:.12g}"))
+
+
+def nearly(value: float, span: float) -> float:
+    """The value to about a thousandth of what is shown."""
+    return round(value, max(0, -math.floor(math.log10(span / 500))))
 
 
 T = TypeVar("T")

@@ -20,6 +20,7 @@ from grace.pictures.drawing import (
     arrow,
     fit,
     line,
+    nearly,
     percent,
     text_width,
     tick,
@@ -185,7 +186,7 @@ def response(e: Explanation, change: Change, curve: Curve, axis: Axis, top: floa
         marks.append(line(axis(v), top, axis(v), top + CURVE, "ink", 1.2))
     for v in [v for v in curve.flips if min(old, new) <= v <= max(old, new)][:1]:
         end = axis(v) > width / 2
-        border = f"changes its mind at {tick(float(f'{v:.3g}'))}"
+        border = f"changes its mind at {tick(nearly(v, axis.stop - axis.start))}"
         x = axis(v) + (-6 if end else 6)
         marks.append(Text(x, top + CURVE - 6, border, 10, "soft", "end" if end else "start", halo=True))
     words = [e.words.class_word(c) for c in (e.original_class, e.contrast_class)]
