@@ -447,3 +447,34 @@ def test_a_category_that_only_held_out_rows_have_is_no_obstacle(world):
     data = world.here / "homes.csv"
     world.frame.assign(home=homes).to_csv(data, index=False)
     succeed("train", data, *TO, world.here / "homes", "--hidden", "3")
+
+
+# -- pictures -----------------------------------------------------------------------------------------
+
+
+def test_a_page_about_one_row_and_about_all(world, tmp_path):
+    one = succeed("explain", world.model, world.csv, "--row", 3, "--html", tmp_path / "one.html")
+    assert "the model would have" in one.stdout
+    page = (tmp_path / "one.html").read_text(encoding="utf-8")
+    assert explained(world, "--row", 3)[0]["text"] in page
+    every = succeed("explain", world.model, world.csv, "--html", tmp_path / "all.html")
+    assert every.stdout == ""
+    assert "all.html" in every.stderr
+    assert f"of {len(world.frame)} predictions explained" in (tmp_path / "all.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "start"), [("why.png", b"\x89PNG"), ("why.pdf", b"%PDF"), ("why.svg", b"<svg")])
+def test_a_picture_of_one_row(world, tmp_path, name, start):
+    succeed("explain", world.model, world.csv, "--row", 3, "--plot", tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("args", [["--plot", "why.png"], ["--plot", "why.gif", "--row", 0]])
+def test_a_picture_needs_a_row_and_a_format(world, args):
+    assert "--row" in error_of("explain", world.model, world.csv, *args, code=2)
+
+
+def test_a_picture_that_cannot_be_written_is_one_line(world):
+    for name in ("why.png", "why.svg"):
+        assert "/nowhere" in error_of("explain", world.model, world.csv, "--row", 0, "--plot", f"/nowhere/{name}")

@@ -13,7 +13,7 @@ methods      search, gradient, local, nearest, deepfool: rows to contrastive row
 polish       makes any x̃ irreducible, near and sayable
 certificate  proves that no smaller change exists, on the bounds of relaxation
 answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
-explanation  one answer, batch many; text, report, metrics and ways_out say what was found
+explanation  one answer, batch many; text, pictures, report, metrics and ways_out say what was found
 degrees      how precisely a difference is said; wording finds the words, languages has one file per language
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
 """
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from grace import datasets, training
+    from grace import datasets, pictures, training
     from grace.batch import Explanations
     from grace.errors import GraceError
     from grace.explainer import Explainer
@@ -62,6 +62,7 @@ __all__ = [
     "Schema",
     "datasets",
     "load",
+    "pictures",
     "training",
     "wrap",
 ]
@@ -71,6 +72,6 @@ def __getattr__(name: str) -> Any:
     """Import on first use, so that `grace --help` does not wait for torch."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in ("datasets", "training"):
+    if name in ("datasets", "pictures", "training"):
         return import_module(f"grace.{name}")
     raise AttributeError(f"module 'grace' has no attribute {name!r}")

@@ -16,11 +16,16 @@ from grace.explanation import Change, Explanation
 from grace.features import Bools, Categorical, Feature, Floats, Numeric, Value, plain
 from grace.metrics import Metrics, measure
 from grace.models.base import softmax
+from grace.pictures import Overview, batch_picture, draw, to_svg
+from grace.pictures.backdrop import MOST_SHOWN, Backdrop
+from grace.pictures.look import look
 from grace.schema import Schema
 from grace.text import Saying
 from grace.ways_out import Way, ways_out
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from grace.explainer import Explainer
 
 
@@ -86,12 +91,19 @@ class Explanations:
         old, new = a.rows[i], a.contrast[i]
         changes = [Change(f, _cell(f, old[j]), _cell(f, new[j])) for j, f in enumerate(features) if old[j] != new[j]]
         success = bool(a.success[i])
+        changes.sort(key=lambda c: -_length(c))
+        best = int(a.before[i].argmax()), int(a.after[i].argmax())
+
+        def behind() -> Backdrop:
+            shown = [self.schema.index(c.name) for c in changes[:MOST_SHOWN]]
+            return look(self.explainer, self.schema, old, new, best, shown)
+
         return Explanation(
             row={f.name: _cell(f, old[j]) for j, f in enumerate(features)},
-            changes=tuple(sorted(changes, key=lambda c: -_length(c))),
+            changes=tuple(changes),
             classes=tuple(self._classes),
-            original_class=self._classes[a.before[i].argmax()],
-            contrast_class=self._classes[a.after[i].argmax()] if success else None,
+            original_class=self._classes[best[0]],
+            contrast_class=self._classes[best[1]] if success else None,
             before=tuple(softmax(a.before[[i]])[0].tolist()),
             after=tuple(softmax(a.after[[i]])[0].tolist()),
             success=success,
@@ -103,6 +115,7 @@ class Explanations:
             settings=self.settings,
             words=self._words,
             typical=self._typical(i, place, a),
+            behind=behind,
         )
 
     def _miss(self, i: int) -> Mapping[str, Any]:
@@ -191,6 +204,35 @@ class Explanations:
 
     def to_json(self, **how: Unpack[Saying]) -> str:
         return json.dumps(list(self.to_dicts(**how)), ensure_ascii=False, indent=1)
+
+    # -- pictures -----------------------------------------------------------------------------
+
+    def overview(self) -> Overview:
+        """What pictures of the whole batch show."""
+        a = self.answers
+        words = [self.schema.class_word(c) for c in self._classes]
+        best = np.stack([a.before.argmax(axis=1), a.after.argmax(axis=1)], axis=1)
+        return Overview.of(self.schema, words, a.rows, a.contrast, a.success, best)
+
+    def plot(self, kind: str = "features", *, width: float = 760, theme: str = "light") -> Figure:
+        """The batch as a matplotlib figure: how often "features" change, the typical "changes", or a "heatmap"
+        row by row."""
+        return draw(batch_picture(self.overview(), kind, width=width), theme=theme)
+
+    def to_svg(self, kind: str = "features", *, width: float = 760, theme: str = "auto") -> str:
+        """The same picture as SVG, which needs no matplotlib."""
+        return to_svg(batch_picture(self.overview(), kind, width=width), theme=theme)
+
+    def to_html(self, *, most: int = 1000) -> str:
+        """A self-contained page about the batch, with the sentences of the first rows."""
+        from grace.report import batch_page
+
+        return batch_page(self, most=most)
+
+    def _repr_html_(self) -> str:
+        from grace.report import batch_fragment
+
+        return batch_fragment(self)
 
     def metrics(self, *, raw: bool = False) -> Metrics:
         """The paper's measures; `raw` adds the readings that need SU on raw values."""

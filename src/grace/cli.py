@@ -14,13 +14,24 @@ from rich.table import Table
 
 from grace import __version__
 from grace.errors import GraceError
-from grace.terminal import domain_of, label_of, read_table, saying, show, training_bar, write_batch, write_text
+from grace.terminal import (
+    domain_of,
+    label_of,
+    read_table,
+    saying,
+    show,
+    training_bar,
+    write_batch,
+    write_picture,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from grace.text import Saying
 
 METHODS = ("search", "gradient", "local", "nearest", "deepfool")
 FORMATS = (".csv", ".parquet", ".jsonl")
+PICTURES = (".png", ".pdf", ".svg")
 
 
 class Group(click.Group):
@@ -217,6 +228,8 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
 @click.argument("rows", type=click.Path(exists=True, dir_okay=False))
 @click.option("--row", type=int, help="Explain only this row (0 is the first).")
 @click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl instead of the screen.")
+@click.option("--html", type=click.Path(), help="Write a page to look at to FILE, for one row or all of them.")
+@click.option("--plot", type=click.Path(), help="Draw one row (--row) to FILE.png, .pdf or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one explanation after another in a list.")
 @click.option(
     "--method",
@@ -242,6 +255,8 @@ def explain(
     rows: str,
     row: int | None,
     out: str | None,
+    html: str | None,
+    plot: str | None,
     as_json: bool,
     against: str | None,
     domain: str | None,
@@ -258,11 +273,14 @@ def explain(
       grace explain model/ loans.csv --row 7 --frozen age --prove -n 3
       grace explain model/ loans.csv --row 7 --style magnitude --template because
       grace explain model/ loans.csv --out why.jsonl
+      grace explain model/ loans.csv --html why.html
     """
     from grace.store import load
 
     if out is not None and Path(out).suffix not in FORMATS:
         raise click.BadParameter(f"--out {out}: the name must end in .csv, .parquet or .jsonl")
+    if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
+        raise click.BadParameter(f"--plot {plot}: give --row, and a name that ends in .png, .pdf or .svg")
     explainer = load(model)
     frame = read_table(rows)
     if row is not None:
@@ -274,13 +292,18 @@ def explain(
     chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
     label = None if against is None else label_of(against, explainer.model.classes)
     batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
+    if html is not None:
+        write_text(Path(html), batch.to_html() if row is None else batch[0].to_html())
+        click.echo(f"A page to look at: {html}", err=True)
+    if plot is not None:
+        write_picture(batch[0], Path(plot))
     if out is not None:
         write_batch(batch, Path(out), **how)
         done = int(batch.success.sum())
         click.echo(f"{done} of {len(batch)} rows explained; written to {out}", err=True)
     elif as_json:
         click.echo(batch.to_json(**how))
-    else:
+    elif html is None or row is not None:
         console = Console()
         for i, e in enumerate(batch):
             if i:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ from grace.problem import Background, Problem
 from grace.schema import Schema
 from grace.settings import Settings, settings_of
 from grace.space import Space
+
+Codes = npt.NDArray[np.int64]
 
 MOST_BACKGROUND = 20_000
 SAMPLE = 256  # rows on which a new model is tried
@@ -83,6 +86,7 @@ class Explainer:
         self._spaces: dict[tuple[Domain, str], Space] = {}
         self._known: Background | None = None
         self._su_raw: Floats | None = None
+        self._classes: tuple[str, Codes] | None = None
 
     def _learn(self, train: pd.DataFrame, seed: int) -> None:
         """SU and background rows from training data, and a first look at the model."""
@@ -227,6 +231,15 @@ class Explainer:
         if self._known is None:
             self._known = Background.of(self.model, self._space(schema), self._tensor(self.background_rows))
         return self._known
+
+    def background_classes(self) -> Codes | None:
+        """The class that the model gives each background row, as positions; None if there are none."""
+        if self.background_rows is None:
+            return None
+        weights = self.model.fingerprint()
+        if self._classes is None or self._classes[0] != weights:
+            self._classes = weights, self._scores(self.background_rows).argmax(axis=1)
+        return self._classes[1]
 
     def _conflict(self, gamma: float) -> Tensor:
         d = len(self.schema)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grace import text
 from grace.errors import GraceError
 from grace.features import Feature, Numeric, Value, feature_from_dict, feature_to_dict
 from grace.schema import Schema
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from grace.pictures.backdrop import Backdrop
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ class Explanation:
     words: Schema = field(repr=False)
     typical: Mapping[str, float] = field(default_factory=dict)
     alternatives: tuple[Explanation, ...] = ()
+    behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
 
     @property
     def contrast(self) -> dict[str, Value]:
@@ -129,11 +135,43 @@ class Explanation:
         """What a reader should know about the row."""
         return text.notes(self, self.words.language)
 
+    # -- pictures -----------------------------------------------------------------------------
+
+    def backdrop(self) -> Backdrop | None:
+        """What pictures show behind the changes: training rows and the model's answers along them. Looked up
+        on first use; None without changes, or if it was not kept with the explanation."""
+        if self.behind is None or not self.changes:
+            return None
+        found = self.behind()
+        object.__setattr__(self, "behind", lambda: found)
+        return found
+
+    def plot(self, *, width: float = 760, theme: str = "light") -> Figure:
+        """The explanation at one glance, as a matplotlib figure (the extra `plot`)."""
+        from grace.pictures import figure
+
+        return figure(self, self.backdrop(), width=width, theme=theme)
+
+    def to_svg(self, *, width: float = 760, theme: str = "auto") -> str:
+        """The same picture as SVG, which needs no matplotlib and adapts to light and dark."""
+        from grace.pictures import svg
+
+        return svg(self, self.backdrop(), width=width, theme=theme)
+
     def to_html(self) -> str:
         """A self-contained page about this explanation."""
         from grace.report import page
 
         return page(self)
+
+    def _repr_html_(self) -> str:
+        from grace.report import fragment
+
+        return fragment(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the way back to the explainer, which holds training rows."""
+        return {**self.__dict__, "behind": None}
 
     def __str__(self) -> str:
         return self.text()
@@ -147,7 +185,10 @@ class Explanation:
 
     # -- JSON ---------------------------------------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, backdrop: bool = False) -> dict[str, Any]:
+        """Everything as JSON has it; with `backdrop`, also what its pictures need, which includes some values
+        of training rows where two numbers change."""
+        behind = self.backdrop() if backdrop else None
         return {
             "text": self.text(),
             "success": self.success,
@@ -170,14 +211,20 @@ class Explanation:
             "row": dict(self.row),
             "settings": dict(self.settings),
             "words": self.words.to_dict(),
-            "alternatives": [e.to_dict() for e in self.alternatives],
+            "alternatives": [e.to_dict(backdrop=backdrop) for e in self.alternatives],
+            **({} if behind is None else {"backdrop": behind.to_dict()}),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
         """The explanation that `to_dict` wrote."""
-        derived = {"index", "text", "predicate", "influence", "reason", "notes"}
+        derived = {"index", "text", "predicate", "influence", "reason", "notes", "backdrop"}
         parts = {k: v for k, v in data.items() if k not in derived}
+        if data.get("backdrop") is not None:
+            from grace.pictures.backdrop import Backdrop
+
+            found = Backdrop.from_dict(data["backdrop"])
+            parts["behind"] = lambda: found
         parts["changes"] = tuple(Change.from_dict(c) for c in data["changes"])
         parts["alternatives"] = tuple(cls.from_dict(e) for e in data.get("alternatives", ()))
         parts["words"] = Schema.from_dict(data["words"])
@@ -185,8 +232,8 @@ class Explanation:
             parts[key] = tuple(data[key])
         return cls(**parts)
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=1)
+    def to_json(self, *, backdrop: bool = False) -> str:
+        return json.dumps(self.to_dict(backdrop=backdrop), ensure_ascii=False, indent=1)
 
     @classmethod
     def from_json(cls, written: str) -> Explanation:

@@ -1,116 +1,212 @@
-"""A self-contained HTML page about one explanation."""
+"""Self-contained HTML: a page about one explanation or a batch, and what a notebook shows.
+
+No outside assets; light and dark; prints; works on a phone, without a mouse and read aloud. Every class name
+starts with "grace", so that nothing clashes with a page around it.
+"""
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from grace import text
-from grace.features import Feature, Numeric, Value
+from grace.features import Value
+from grace.pictures import KINDS, STYLE, batch_picture, svg_columns, to_svg
+from grace.pictures.one import question, reading, remaining
+from grace.pictures.svg import escape
 
 if TYPE_CHECKING:
-    from grace.explanation import Change, Explanation
+    from grace.batch import Explanations
+    from grace.explanation import Explanation
 
-WIDTH, HEIGHT, EDGE = 300, 34, 10
+IN_NOTEBOOK = 5  # sentences of a batch
 
-STYLE = """
-:root { --ink:#1b1f24; --soft:#59636e; --line:#d0d7de; --paper:#fff; --old:#b35900; --new:#0550ae; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink:#e6edf3; --soft:#9198a1; --line:#3d444d; --paper:#0d1117; --old:#ffa657; --new:#79c0ff; } }
-body { font:16px/1.5 system-ui,sans-serif; color:var(--ink); background:var(--paper); max-width:52rem;
-  margin:2rem auto; padding:0 1rem; }
-.says { font-size:1.35rem; line-height:1.4; border-left:4px solid var(--new); padding-left:1rem; }
-table { border-collapse:collapse; width:100%; margin:1rem 0; }
-th,td { text-align:left; vertical-align:middle; padding:.45rem .6rem; border-bottom:1px solid var(--line); }
-th.n,td.n { text-align:right; font-variant-numeric:tabular-nums; white-space:nowrap; }
-th { color:var(--soft); font-weight:600; } small,.note { color:var(--soft); }
-.old { color:var(--old); } .new { color:var(--new); font-weight:600; }
-.scroll { overflow-x:auto; } svg text { fill:var(--soft); font-size:10px; }
+LOOK = """
+.grace{font:16px/1.5 'Helvetica Neue',Helvetica,Arial,'Liberation Sans',sans-serif;color:var(--grace-ink);
+  background:var(--grace-paper)}
+.grace svg{max-width:100%;height:auto;display:block;background:none}
+.grace h1{font-size:1.6rem;line-height:1.25;margin:0 0 .6rem}
+.grace h2{font-size:1.1rem;margin:2rem 0 .5rem}
+.grace-says{font-size:1.2rem;line-height:1.45;margin:0 0 1.5rem;max-width:44rem}
+.grace-panels{display:flex;flex-wrap:wrap;gap:1.6rem 2.4rem;margin:1.2rem 0}
+.grace-panels>div{flex:1 1 320px;min-width:0;max-width:430px;display:flex;flex-direction:column;gap:1.6rem}
+.grace-panels svg{width:100%}
+.grace-soft{color:var(--grace-soft);font-size:.86rem}
+.grace .grace-old{color:var(--grace-old)} .grace .grace-new{color:var(--grace-new);font-weight:600}
+.grace-scroll{overflow-x:auto}
+.grace table{border-collapse:collapse;width:100%;color:inherit;margin:.5rem 0;font-size:.92rem;background:none}
+.grace th,.grace td{text-align:left;vertical-align:top;padding:.4rem .7rem .4rem 0;border:0;
+  border-bottom:1px solid var(--grace-line);color:inherit;background:none;white-space:normal}
+.grace th{color:var(--grace-soft);font-weight:600} .grace .grace-n{text-align:right;font-variant-numeric:tabular-nums}
+.grace details{margin:1rem 0} .grace summary{cursor:pointer}
+.grace :focus-visible{outline:2px solid var(--grace-new);outline-offset:2px}
 """
+
+PAGE = """
+html{background:#fff} @media(prefers-color-scheme:dark){html{background:#0d1117}}
+body{margin:0} main.grace{max-width:56rem;margin:0 auto;padding:2rem 1.2rem 3rem;min-height:80vh}
+.grace-wide{display:block;margin:0 -24px} .grace-narrow{display:none;margin:0 -1.2rem}
+@media(max-width:719px){.grace-wide{display:none} .grace-narrow{display:block}
+  .grace-rows th:nth-child(n+3),.grace-rows td:nth-child(n+3){display:none}}
+.grace-numbers{display:flex;flex-wrap:wrap;gap:.6rem 2.6rem;margin:1rem 0 1.6rem;padding:0}
+.grace-numbers div{display:flex;flex-direction:column-reverse}
+.grace-numbers dt{color:var(--grace-soft);font-size:.86rem}
+.grace-numbers dd{margin:0;font-size:1.5rem;line-height:1.2}
+.grace input{font:inherit;color:inherit;background:none;border:1px solid var(--grace-soft);border-radius:6px;
+  padding:.45rem .7rem;width:min(100%,24rem)}
+@media print{html{background:#fff} main.grace{max-width:none;padding:0} .grace-search{display:none}
+  .grace tr,.grace svg{break-inside:avoid}}
+"""
+
+SEARCH = """
+<script>
+document.getElementById("grace-search").addEventListener("input", event => {
+  const wanted = event.target.value.toLowerCase();
+  let shown = 0;
+  for (const row of document.querySelectorAll("#grace-rows tr")) {
+    row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    shown += !row.hidden;
+  }
+  document.getElementById("grace-found").textContent = shown + " shown";
+});
+</script>"""
 
 
 def page(e: Explanation) -> str:
-    """The sentence, the changes on their ranges, the probabilities and the rest of the row."""
-    title = f"Why {e.words.class_word(e.original_class)}?"
-    if e.contrast_class is not None:
-        title = f"Why {e.words.class_word(e.original_class)} rather than {e.words.class_word(e.contrast_class)}?"
+    """One explanation: the sentence, its pictures, and the rest of the row."""
+    return document(question(e), f"<h1>{escape(question(e))}</h1>{body(e)}{rest(e)}")
+
+
+def fragment(e: Explanation) -> str:
+    """One explanation in a notebook."""
+    return f'<div class="grace"><style>{STYLE}{LOOK}</style>{body(e)}</div>'
+
+
+def body(e: Explanation) -> str:
+    """What a page and a notebook have in common."""
+    backdrop = e.backdrop()
+    columns = "".join(f"<div>{''.join(parts)}</div>" for parts in svg_columns(e, backdrop) if parts)
+    marks = "Circles show what is, diamonds what would be." if e.success else ""
+    notes = [*(f"Note: {note}." for note in e.notes), remaining(e), marks, reading(e, backdrop)]
+    said = " ".join(n for n in notes if n)
+    return (
+        f'<p class="grace-says">{escape(e.text())}</p><div class="grace-panels">{columns}</div>'
+        f'{alternatives(e)}<p class="grace-soft">{escape(said)}</p>'
+    )
+
+
+def alternatives(e: Explanation) -> str:
+    if not e.alternatives:
+        return ""
+    return f"<h2>It could also have been otherwise</h2><ul>{items(other.text() for other in e.alternatives)}</ul>"
+
+
+def items(lines: Iterable[str]) -> str:
+    return "".join(f"<li>{escape(line)}</li>" for line in lines)
+
+
+def rest(e: Explanation) -> str:
+    """The changes as a table, the features that stay, and how the answer was checked."""
     changed = {c.name for c in e.changes}
-    rest = "".join(
-        f"<tr><td>{escape(name)}</td><td class=n>{escape(_cell(cell))}</td></tr>"
+    lines = "".join(
+        f'<tr><th scope="row">{escape(text.phrase(c.feature))}</th><td class="grace-n grace-old">'
+        f'{escape(text.value(c.feature, c.old))}</td><td class="grace-n grace-new">'
+        f"{escape(text.value(c.feature, c.new))}</td></tr>"
+        for c in e.changes
+    )
+    head = '<tr><th scope="col">feature</th><th scope="col" class="grace-n">is</th>'
+    head += '<th scope="col" class="grace-n">would be</th></tr>'
+    table = folded("The changes as a table", head + lines) if e.changes else ""
+    others = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td class="grace-n">{escape(cell_text(cell))}</td></tr>'
         for name, cell in e.row.items()
         if name not in changed
     )
-    notes = "".join(f"<p class=note>Note: {escape(note)}.</p>" for note in e.notes)
+    return (
+        f"{table}{folded(f'The {len(e.row) - len(changed)} features that stay as they are', others)}"
+        f'<p class="grace-soft">Found by the {escape(str(e.settings.get("method")))} method with at most '
+        f"{escape(str(e.settings.get('max_features')))} changed features. Checked by the model on the values shown: "
+        f"{escape(checks(e))}.</p>"
+    )
+
+
+def folded(title: str, lines: str) -> str:
+    """A table that opens on demand."""
+    return f'<details><summary>{title}</summary><div class="grace-scroll"><table>{lines}</table></div></details>'
+
+
+def batch_page(batch: Explanations, *, most: int = 1000) -> str:
+    """A batch: its numbers, three pictures, and the sentences of the first rows, which can be searched."""
+    overview = batch.overview()
+    pictures = "".join(
+        f'<div class="grace-wide">{to_svg(batch_picture(overview, kind, width=860), inline=True)}</div>'
+        f'<div class="grace-narrow">{to_svg(batch_picture(overview, kind, width=390), inline=True)}</div>'
+        for kind in KINDS
+    )
+    done = int(batch.success.sum())
+    title = f"{done} of {len(batch)} predictions explained"
+    count = min(most, len(batch))
+    shown = f"The first {count} of {len(batch)} rows" if count < len(batch) else f"{count} rows"
+    head = "".join(f'<th scope="col">{word}</th>' for word in ("row", "why", "class", "contrast"))
+    search = (
+        '<p class="grace-search"><label for="grace-search">Search the sentences </label><br>'
+        '<input id="grace-search" type="search"> <span id="grace-found" class="grace-soft" role="status"></span></p>'
+    )
+    return document(
+        title,
+        f"<h1>{title}</h1>{numbers(batch)}{pictures}<h2>{shown}</h2>{search}"
+        f'<div class="grace-scroll"><table class="grace-rows"><thead><tr>{head}</tr></thead><tbody id="grace-rows">'
+        f"{sentences(batch, count)}</tbody></table></div>{SEARCH}",
+    )
+
+
+def batch_fragment(batch: Explanations) -> str:
+    """A batch in a notebook."""
+    done = int(batch.success.sum())
+    count = min(IN_NOTEBOOK, len(batch))
+    more = f'<p class="grace-soft">and {len(batch) - count} more</p>' if count < len(batch) else ""
+    picture = to_svg(batch_picture(batch.overview(), "features", width=640), inline=True)
+    return (
+        f'<div class="grace"><style>{STYLE}{LOOK}</style>'
+        f'<p class="grace-says">{done} of {len(batch)} rows explained</p>{picture}'
+        f'<div class="grace-scroll"><table><tbody>{sentences(batch, count)}</tbody></table></div>{more}</div>'
+    )
+
+
+def sentences(batch: Explanations, count: int) -> str:
+    """A line for each of the first rows."""
+    lines = []
+    for i in range(count):
+        e = batch[i]
+        contrast = "none found" if e.contrast_class is None else e.words.class_word(e.contrast_class)
+        lines.append(
+            f'<tr><th scope="row">{escape(str(batch.index[i]))}</th><td>{escape(e.text())}</td><td class="grace-old">'
+            f'{escape(e.words.class_word(e.original_class))}</td><td class="grace-new">{escape(contrast)}</td></tr>'
+        )
+    return "".join(lines)
+
+
+def numbers(batch: Explanations) -> str:
+    """The batch in a few numbers."""
+    m = batch.metrics()
+    said = [("rows", f"{len(batch):,}"), ("explained", f"{m.fidelity:.0%}")]
+    if batch.success.any():
+        said += [("features changed on average", f"{m.features:.2f}"), ("distance in spreads", f"{m.distance:.2f}")]
+        said += [("inside the domain", f"{m.domain:.0%}")]
+    lines = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in said)
+    return f'<dl class="grace-numbers">{lines}</dl>'
+
+
+def document(title: str, content: str) -> str:
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>{escape(title)}</title><style>{STYLE}</style></head>
-<body><h1>{escape(title)}</h1>
-<p class=says>{escape(e.text())}</p>
-{_changes(e) if e.changes else ""}
-{_probabilities(e)}
-{_alternatives(e)}
-{notes}
-<details><summary>The {len(e.row) - len(changed)} features that stay as they are</summary>
-<table><tr><th>feature</th><th class=n>value</th></tr>{rest}</table></details>
-<p><small>Found by the {escape(str(e.settings["method"]))} method with at most {e.settings["max_features"]} changed
-features. Checked by the model on the values shown: {escape(_checks(e))}.</small></p>
-</body></html>
+<meta name="color-scheme" content="light dark"><title>{escape(title)}</title>
+<style>{STYLE}{LOOK}{PAGE}</style></head>
+<body><main class="grace">{content}</main></body></html>
 """
 
 
-def _changes(e: Explanation) -> str:
-    lines = "".join(
-        f"<tr><td>{escape(text.phrase(c.feature))}<br><small>{escape(c.name)}</small></td>"
-        f"<td class='n old'>{escape(text.value(c.feature, c.old))}</td>"
-        f"<td class='n new'>{escape(text.value(c.feature, c.new))}</td><td>{_track(c)}</td></tr>"
-        for c in e.changes
-    )
-    heads = "<tr><th>feature</th><th class=n>is</th><th class=n>would be</th><th>on its range</th></tr>"
-    return f"<h2>What would have had to be different</h2><div class=scroll><table>{heads}{lines}</table></div>"
-
-
-def _track(change: Change) -> str:
-    """Old and new value as dots on the feature's range, with an arrow between them."""
-    feature = change.feature
-    if not isinstance(feature, Numeric):
-        return ""
-    low, high = feature.bounds
-    old, new = float(change.old), float(change.new)
-    start, stop = min(low, old, new), max(high, old, new)
-    span = (stop - start) or 1.0
-
-    def x(value: float) -> float:
-        return EDGE + (value - start) / span * (WIDTH - 2 * EDGE)
-
-    a, b = x(old), x(new)
-    tip = b - 7 if b > a else b + 7
-    said = f"{text.value(feature, change.old)} to {text.value(feature, change.new)}"
-    return f"""<svg width={WIDTH} height={HEIGHT} viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(said)}">
-<line x1={x(low):.1f} x2={x(high):.1f} y1=12 y2=12 stroke="var(--line)" stroke-width=6 stroke-linecap=round />
-<line x1={a:.1f} x2={tip:.1f} y1=12 y2=12 stroke="var(--new)" stroke-width=2 />
-<circle cx={a:.1f} cy=12 r=5 fill="var(--old)" /><circle cx={b:.1f} cy=12 r=6 fill="var(--new)" />
-<text x={x(low):.1f} y=31>{escape(_short(feature, low))}</text>
-<text x={x(high):.1f} y=31 text-anchor=end>{escape(_short(feature, high))}</text></svg>"""
-
-
-def _probabilities(e: Explanation) -> str:
-    lines = "".join(
-        f"<tr><td>{escape(e.words.class_word(label))}</td><td class=n>{before:.1%}</td>"
-        f"<td class=n>{after:.1%}</td></tr>"
-        for label, before, after in zip(e.classes, e.before, e.after, strict=True)
-    )
-    return f"""<h2>How sure the model is</h2>
-<table><tr><th>class</th><th class=n>as it is</th><th class=n>with the changes</th></tr>{lines}</table>"""
-
-
-def _alternatives(e: Explanation) -> str:
-    if not e.alternatives:
-        return ""
-    lines = "".join(f"<li>{escape(other.text())}</li>" for other in e.alternatives)
-    return f"<h2>It could also have been otherwise</h2><ul>{lines}</ul>"
-
-
-def _checks(e: Explanation) -> str:
+def checks(e: Explanation) -> str:
     said = {
         "flip": "the class changes",
         "features": "few enough features",
@@ -121,11 +217,6 @@ def _checks(e: Explanation) -> str:
     return ", ".join(said[k] for k, ok in e.checks.items() if ok and k in said) or "nothing"
 
 
-def _short(feature: Feature, value: float) -> str:
-    return text.number(text.decimal(value)) if isinstance(feature, Numeric) else str(value)
-
-
-def _cell(cell: Value) -> str:
-    return (
-        text.number(text.decimal(cell)) if isinstance(cell, int | float) and not isinstance(cell, bool) else str(cell)
-    )
+def cell_text(cell: Value) -> str:
+    number = isinstance(cell, int | float) and not isinstance(cell, bool)
+    return text.number(text.decimal(cell)) if number else str(cell)

@@ -124,6 +124,21 @@ def write_text(path: Path, content: str) -> None:
         raise GraceError(f"{path} cannot be written: {error.strerror}") from error
 
 
+def write_picture(e: Explanation, path: Path) -> None:
+    """An SVG is made here; any other format by matplotlib."""
+    if path.suffix == ".svg":
+        write_text(path, e.to_svg())
+        return
+    fresh = path.with_name(f".{path.name}.part")
+    try:
+        e.plot().savefig(fresh, format=path.suffix[1:], dpi=200)
+        fresh.replace(path)
+    except OSError as error:
+        raise GraceError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
 def domain_of(said: str) -> str | float:
     try:
         return float(said)

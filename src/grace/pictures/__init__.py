@@ -1,0 +1,74 @@
+"""Pictures of explanations, as SVG text or matplotlib figures.
+
+    svg(e)           one explanation as SVG, made in milliseconds without any plotting library
+    svg_columns(e)   its parts one by one, for a page that arranges them itself
+    figure(e)        the same as a matplotlib figure (the extra `plot`)
+    batch_picture(overview, kind)   a batch; `draw` or `to_svg` it
+
+Every picture is laid out once as a `Drawing` and drawn by either. They are pure functions of what they are given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grace.errors import GraceError
+from grace.explanation import Explanation
+from grace.pictures.backdrop import Backdrop
+from grace.pictures.drawing import Drawing
+from grace.pictures.many import KINDS, Overview, batch_picture
+from grace.pictures.one import panels, picture
+from grace.pictures.svg import STYLE, to_svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "KINDS",
+    "STYLE",
+    "Backdrop",
+    "Drawing",
+    "Overview",
+    "batch_picture",
+    "draw",
+    "figure",
+    "panels",
+    "picture",
+    "svg",
+    "svg_columns",
+    "to_svg",
+]
+
+
+def svg(
+    e: Explanation, backdrop: Backdrop | None = None, *, width: float = 760.0, theme: str = "auto", inline: bool = False
+) -> str:
+    """One explanation as an `<svg>` element; without a backdrop, only what the explanation itself knows."""
+    return to_svg(picture(e, backdrop, width=width), theme=theme, inline=inline)
+
+
+def svg_columns(
+    e: Explanation, backdrop: Backdrop | None = None, *, columns: int = 2, width: float = 360.0, theme: str = "auto"
+) -> list[list[str]]:
+    """The parts of the picture in columns, each part an inline `<svg>` of this width: the page that arranges
+    them has to hold `STYLE`. One below the other they read well too."""
+    out: list[list[str]] = [[] for _ in range(columns)]
+    for part, at in panels(e, backdrop, [width] * columns):
+        out[at].append(to_svg(part, theme=theme, inline=True))
+    return out
+
+
+def figure(e: Explanation, backdrop: Backdrop | None = None, *, width: float = 760.0, theme: str = "light") -> Figure:
+    """One explanation as a matplotlib figure."""
+    return draw(picture(e, backdrop, width=width), theme=theme)
+
+
+def draw(drawing: Drawing, *, theme: str = "light") -> Figure:
+    """A drawing as a matplotlib figure."""
+    try:
+        from grace.pictures.canvas import to_figure
+    except ImportError as missing:
+        raise GraceError(
+            "plot() needs matplotlib: pip install 'grace-xai[plot]'; to_svg() and to_html() do without"
+        ) from missing
+    return to_figure(drawing, theme=theme)

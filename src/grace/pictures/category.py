@@ -1,0 +1,102 @@
+"""A changed category: how often each occurs in both classes, and what the model says of it."""
+
+from __future__ import annotations
+
+from grace import text
+from grace.explanation import Change, Explanation
+from grace.features import Categorical
+from grace.pictures.backdrop import Backdrop, Curve
+from grace.pictures.drawing import Drawing, Mark, Rect, Text, fit, line, percent, text_width, was, would_be
+from grace.pictures.numeric import ROLES, heading, label, shortly
+
+MOST = 8  # categories shown
+STEP = 24.0
+
+
+def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, width: float) -> Drawing:
+    """One changed category: a line of bars for each, the old and the new one marked."""
+    feature = change.feature
+    assert isinstance(feature, Categorical)
+    assert e.contrast_class is not None
+    old, new = text.value(feature, change.old), text.value(feature, change.new)
+    histogram = backdrop.histograms.get(change.name) if backdrop else None
+    curve = backdrop.curves.get(change.name) if backdrop else None
+    counts = (histogram.original, histogram.contrast) if histogram else None
+    totals = [sum(c) for c in counts] if counts else [0, 0]
+    places = [feature.categories.index(change.old), feature.categories.index(change.new)]
+    shown = chosen(len(feature.categories), places, [a + b for a, b in zip(*counts, strict=True)] if counts else [])
+    marks, y = heading(label(e, change), *shortly(change), width)
+    column = 54.0 if curve else 0.0
+    words = [feature.label(feature.categories[k]) for k in shown]
+    longest = max(text_width(w, 12, bold=True) for w in words) + 28
+    above = longest > width * 0.5  # long words stand above their bars
+    gutter = 20.0 if above else longest
+    room = width - gutter - column - 8
+    top = max((c[k] / max(1, t) for c, t in zip(counts or (), totals, strict=False) for k in shown), default=1.0)
+    if counts:
+        y += 15
+        marks += key(e, width, y)
+    if curve:
+        y += 15
+        said = f"model: chance of {e.words.class_word(e.contrast_class)}"
+        marks.append(Text(width, y, fit(said, width, 11), 11, "new", "end"))
+    for k, word in zip(shown, words, strict=True):
+        middle = y + STEP / 2 + 2
+        bold = k in places
+        wide = width - 20 - (0 if above and counts else column)
+        marks.append(Text(20, middle + 4, fit(word, wide, 12, bold), 12, "ink" if bold else "soft", bold=bold))
+        if bold:
+            marks.append(was(7, middle) if k == places[0] else would_be(7, middle))
+        if above and counts:
+            y += STEP - 6
+            middle += STEP - 6
+        if counts:
+            marks.append(line(gutter, middle - 9, gutter, middle + 9))
+            for side, (c, total, role) in enumerate(zip(counts, totals, ("old", "new"), strict=True)):
+                share = c[k] / max(1, total)
+                if share:
+                    long = max(1.0, share / (top or 1) * room)
+                    marks.append(Rect(gutter + 1, middle - 8 + 8 * side, long, 7.2, role, 0.75 if bold else 0.35))
+        if curve:
+            marks += model_says(curve, k, width, middle, bold)
+        y += STEP
+    if len(shown) < len(feature.categories):
+        y += 16
+        marks.append(Text(20, y, f"and {len(feature.categories) - len(shown)} more", 11, "soft"))
+    return Drawing(
+        width,
+        y + 12,
+        f"{label(e, change)}: {old} to {new}",
+        f"{label(e, change)}: {old} as it is, {new} with the change.",
+        tuple(marks),
+    )
+
+
+def chosen(count: int, must: list[int], often: list[int]) -> list[int]:
+    """The categories to show, in their own order: the old and the new one, and the commonest others."""
+    rest = [k for k in range(count) if k not in must]
+    if often:
+        rest.sort(key=lambda k: -often[k])
+    return sorted([*must, *rest[: MOST - len(must)]])
+
+
+def key(e: Explanation, width: float, y: float) -> list[Mark]:
+    """Whose bars these are: the upper and the lower one of each pair."""
+    assert e.contrast_class is not None
+    first = fit(e.words.class_word(e.original_class), width / 2 - 24, 11)
+    second = fit(e.words.class_word(e.contrast_class), width / 2 - 24, 11)
+    x = text_width(first, 11) + 26
+    return [
+        Rect(0, y - 9, 10, 4.5, "old", 0.75),
+        Text(14, y, first, 11, "old"),
+        Rect(x, y - 4.5, 10, 4.5, "new", 0.75),
+        Text(x + 14, y, second, 11, "new"),
+    ]
+
+
+def model_says(curve: Curve, k: int, width: float, middle: float, bold: bool) -> list[Mark]:
+    """The probability of the contrast class with this category, and a mark of the class that wins."""
+    side = next(s for a, b, s in curve.stretches if k <= b)
+    share = curve.contrast[curve.values.index(float(k))]
+    mark = Rect(width - 6, middle - 6, 5, 12, ROLES[side], 1.0 if side == "contrast" else 0.35, 1)
+    return [Text(width - 12, middle + 4, percent(share), 12, "ink" if bold else "soft", "end", bold), mark]
