@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +105,8 @@ def test_pictures_can_be_told_apart() -> None:
     plain = rated("grace", [(5, 5)] * 3, picture=False) + rated("lime", [(4, 6), (3, 3)], picture=False)
     drawn = rated("grace", [(9, 9), (8, 8)], picture=True) + rated("lime", [(1, 2)], picture=True)
     assert analyse(plain + drawn, picture=True).received == 3
+    assert any("taken together" in note for note in analyse(plain + drawn).notes)
+    assert not any("taken together" in note for note in analyse(plain).notes)
     assert analyse(plain + drawn, picture=False).hypotheses[0].groups["grace"].mean == 5
     with pytest.raises(GraceError, match="no answers"):
         analyse(plain, picture=True)
@@ -233,6 +236,12 @@ def test_figure_is_the_same_every_time(tmp_path: Path) -> None:
     draw(analyse(rated("grace", [(9, 9)])), tmp_path / "one.svg")
     with pytest.raises(GraceError, match="must end in"):
         draw(report, tmp_path / "f.xyz")
+
+
+def test_figure_names_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(GraceError, match=r"grace-xai\[plot\]"):
+        draw(analyse(PAPER), tmp_path / "f.svg")
 
 
 def test_command_plans() -> None:

@@ -16,13 +16,16 @@ from pathlib import Path
 import httpx2 as httpx
 import pandas as pd
 import pytest
+import torch
 from click.testing import CliRunner, Result
 from fastapi.testclient import TestClient
+from torch import nn
 
+import grace
 from grace import GraceError, datasets
 from grace.cli import main
 from grace.study import design, making
-from grace.study.controls import controls
+from grace.study.controls import controls, read
 from grace.study.pages import create_app
 from grace.study.responses import responses_of
 from grace.study.store import Store
@@ -123,6 +126,18 @@ def test_adjusting_is_judged_by_the_model_on_submit_only(tmp_path: Path, made: d
 def client_row(found: design.Study, row: object, value: str) -> object:
     changed = pd.DataFrame([row]).assign(**{EVIL: float(value)})  # type: ignore[list-item]
     return explainer().model.predict(changed)[0]
+
+
+def test_what_grace_proposes_can_be_entered_and_is_right() -> None:
+    made = study("adjust", items=12)
+    for item in made.items:
+        e = explainer().explain([dict(item.row)])[0]
+        assert e.text() == item.accounts["grace"].text
+        inputs = controls(made.schema, item.row)
+        entered = controls(made.schema, e.contrast)  # the same inputs, showing the contrast
+        row, errors = read({a.key: b.sent for a, b in zip(inputs, entered, strict=True)}, inputs)
+        assert (row, errors) == (e.contrast, [])
+        assert explainer().model.predict(pd.DataFrame([row]))[0] != item.predicted
 
 
 @pytest.mark.parametrize("task", design.TASKS)
@@ -302,6 +317,51 @@ def test_a_port_in_use_is_said(tmp_path: Path) -> None:
     assert (said.exit_code, "choose another --port" in said.output) == (1, True)
 
 
+def test_serving_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path / "s", "rate")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    said = run("serve", tmp_path / "s")
+    assert (said.exit_code, "grace-xai[web]" in said.output) == (1, True)
+
+
+def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:
+    written(tmp_path / "s", "rate")
+    (tmp_path / "s" / "responses.sqlite").write_text("no database" * 100)
+    for command in ("serve", "export", "analyse"):
+        said = run(command, tmp_path / "s")
+        assert (said.exit_code, "responses.sqlite cannot be read" in said.output) == (1, True)
+    (tmp_path / "s" / "responses.sqlite").unlink()
+    assert "is missing" in run("export", tmp_path / "s").output
+
+
+def test_inputs_keep_what_the_schema_says() -> None:
+    schema = grace.Schema(
+        features=(
+            grace.Numeric(name="up", low=0, high=10, integer=True, increase_only=True),
+            grace.Numeric(name="down", low=0, high=10, decrease_only=True),
+            grace.Numeric(name="out", low=0, high=10, integer=True),
+            grace.Numeric(name="open"),
+            grace.Numeric(name="fixed", frozen=True),
+            grace.Categorical(name="home", categories=("own", "rent", "missing"), never=("missing",)),
+            grace.Categorical(name="odd", categories=("own", "rent", "missing"), never=("missing",)),
+        )
+    )
+    row = {"up": 4, "down": 2.5, "out": 12.5, "open": 1e-7, "fixed": 3, "home": "rent", "odd": "missing"}
+    up, down, out, free, fixed, home, odd = controls(schema, row)
+    assert (up.limits, up.step, up.allowed) == (("4", "10"), "1", "4 to 10, whole numbers")
+    assert (down.limits, down.step, down.allowed) == (("0", "2.5"), "any", "0 to 2.5")
+    assert (out.limits, out.step, out.read("12.5")) == (("0", "12.5"), "any", 12.5)  # the row's own value may stay
+    assert (free.limits, free.sent, free.allowed) == (("", ""), "0.0000001", "any")
+    assert fixed.read("99") == 3
+    assert home.choices == [("0", "own"), ("1", "rent")]
+    assert (odd.choices[-1], odd.sent, odd.read("2")) == (("2", "missing"), "2", "missing")
+    unchanged = {c.key: c.sent for c in (up, down, out, free, fixed, home, odd)}
+    found, errors = read(unchanged, [up, down, out, free, fixed, home, odd])
+    assert found == row
+    assert errors == [("f0", "Change at least one value: as it is, the model says what it said before.")]
+    assert read({**unchanged, "f0": "5"}, [up, down, out, free, fixed, home, odd]) == ({**row, "up": 5}, [])
+
+
 # -- making -----------------------------------------------------------------------------------
 
 
@@ -355,6 +415,18 @@ def test_the_papers_patient_by_default(tmp_path: Path) -> None:
     assert item.accounts["grace"].text.startswith("Had ")
     assert item.accounts["lime"].text.count("on average") == 5
     assert item.accounts["lime"].text_beside_picture.count("on average") == 2
+
+
+def test_a_module_that_cannot_be_saved_cannot_judge(tmp_path: Path) -> None:
+    frame = people().drop(columns=["verdict", "home"])
+    linear = nn.Linear(2, 2)
+    linear.load_state_dict({"weight": torch.tensor([[1.0, 0], [-1.0, 0]]), "bias": torch.tensor([-5.0, 5.0])})
+    own = grace.Explainer(grace.wrap(linear, classes=["a", "b"]), frame)
+    made = making.make(own, frame.head(3), task="adjust", source="own", ranges={"age": (0, 200)})
+    assert (made.schema["age"].high, made.schema.classes) == (200, ("a", "b"))  # type: ignore[union-attr]
+    with pytest.raises(GraceError, match="wrapped module"):
+        making.write(made, own, tmp_path / "s")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("harm", ["{", "{}", '{"format": 9}', '{"format": 1, "task": "sing"}'])

@@ -14,6 +14,7 @@ polish       makes any x̃ irreducible, near and sayable
 certificate  proves that no smaller change exists, on the bounds of relaxation
 answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
 explanation  one answer, batch many; text, report, metrics and ways_out say what was found
+lime         LIME in the same terms; study runs the paper's user studies of both
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
 """
 

@@ -186,41 +186,39 @@ STYLE = """.lime{--ink:#1b1f24;--soft:#59636e;--line:#8c959f;--for:#b84a00;--aga
 .lime{font:13px system-ui,sans-serif}.lime text{fill:var(--ink)}.lime .head{fill:var(--soft)}
 .lime .for{fill:var(--for)}.lime .against{fill:var(--against)}.lime line{stroke:var(--line)}"""
 
-WIDTH, LINE, TOP, HALF, LONGEST = 620, 36, 40, 190, 42
+WIDTH, LINE, TOP, HALF, LONGEST = 384, 44, 30, 125, 46
 
 
 def bars(e: LimeExplanation) -> str:
     """A bar per reason from the middle: to the right for the class, to the left against it."""
-    label = _xml(_cut(e.words.class_word(e.label)))
+    label = _xml(_cut(e.words.class_word(e.label), LONGEST // 3))
     most = max((abs(r.weight) for r in e.reasons), default=0.0) or 1.0
     height, middle = TOP + LINE * len(e.reasons) + 6, WIDTH // 2
     parts = [
-        f'<text class="head" x="{middle - 8}" y="18" text-anchor="end">← against {label}</text>',
-        f'<text class="head" x="{middle + 8}" y="18">for {label} →</text>',
-        f'<line x1="{middle}" x2="{middle}" y1="26" y2="{height - 4}" />',
+        f'<text class="head" x="{middle - 8}" y="16" text-anchor="end">← against {label}</text>',
+        f'<text class="head" x="{middle + 8}" y="16">for {label} →</text>',
     ]
     for i, reason in enumerate(e.reasons):
         parts.append(_bar(reason, TOP + LINE * i, abs(reason.weight) / most * HALF))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="lime" width="{WIDTH}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="lime" width="{WIDTH * 4 // 3}" height="{height * 4 // 3}" '
         f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{_xml(e.text())}">'
         f"<style>{STYLE}</style>{''.join(parts)}</svg>"
     )
 
 
 def _bar(reason: Reason, y: int, length: float) -> str:
-    """The bar, its size at its end, and the bin on the other side of the middle."""
+    """The bin, and below it the bar with its size at its end."""
     middle = WIDTH / 2
     if reason.weight > 0:
-        kind, left, end, size, anchors = "for", middle, middle + length + 6, _size(reason.weight), ("end", "start")
+        kind, left, end, anchor, sign = "for", middle, middle + length + 6, "start", ""
     else:
-        left, size = middle - length, f"\N{MINUS SIGN}{_size(reason.weight)}"
-        kind, end, anchors = "against", left - 6, ("start", "end")
-    name = middle - 8 if reason.weight > 0 else middle + 8
+        kind, left, end, anchor, sign = "against", middle - length, middle - length - 6, "end", "\N{MINUS SIGN}"
     return (
-        f'<text x="{name:g}" y="{y + 19}" text-anchor="{anchors[0]}">{_xml(_cut(reason.inside()))}</text>'
-        f'<rect class="{kind}" x="{left:.1f}" y="{y + 5}" width="{length:.1f}" height="18" />'
-        f'<text x="{end:.1f}" y="{y + 19}" text-anchor="{anchors[1]}">{size}</text>'
+        f'<text x="{middle:g}" y="{y + 14}" text-anchor="middle">{_xml(_cut(reason.inside(), LONGEST))}</text>'
+        f'<rect class="{kind}" x="{left:.1f}" y="{y + 20}" width="{length:.1f}" height="16" />'
+        f'<line x1="{middle:g}" x2="{middle:g}" y1="{y + 18}" y2="{y + 38}" />'
+        f'<text x="{end:.1f}" y="{y + 33}" text-anchor="{anchor}">{sign}{_size(reason.weight)}</text>'
     )
 
 
@@ -229,8 +227,8 @@ def _xml(said: str) -> str:
     return escape("".join(c if c >= " " and not "\ud800" <= c <= "\udfff" else "\ufffd" for c in said))
 
 
-def _cut(said: str) -> str:
-    return said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+def _cut(said: str, longest: int) -> str:
+    return said if len(said) <= longest else f"{said[: longest - 1]}…"
 
 
 def _name(feature: Feature) -> str:

@@ -182,6 +182,10 @@ def _notes(asked: Sequence[Response], valid: Sequence[Response], hypotheses: Seq
                 f"Exclusions differ between the methods (GRACE {lost['grace']:.0%}, LIME {lost['lime']:.0%}); the "
                 "groups may no longer be alike."
             )
+    if {r.picture for r in valid} >= {True, False}:
+        notes.append(
+            "Answers with and without pictures are taken together; --picture and --no-picture take them apart."
+        )
     if len({r.participant for r in valid}) < len(valid):
         notes.append("Somebody answered more than once; the tests take all answers as independent.")
     return notes

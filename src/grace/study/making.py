@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,14 @@ def make(
         raise GraceError(f"items={items}: there are {len(rows)} rows to choose from")
     order = np.random.default_rng(seed).permutation(len(rows)) if items < len(rows) else np.arange(len(rows))
     chosen: list[Item] = []
+    schema = explainer.schema
     lime = Lime(explainer, seed=seed)
     for i in order:
         row = rows.iloc[[i]]
-        e = explainer.explain(row, **settings)[0]
+        batch = explainer.explain(row, **settings)
+        e = batch[0]
         if e.success:
+            schema = batch.schema  # with the ranges of the call: participants can enter whatever GRACE proposes
             chosen.append(_item(e, lime.explain(row, label=e.original_class)[0]))
         if len(chosen) == items:
             break
@@ -78,7 +82,7 @@ def make(
         task=task,
         source=source,
         seed=seed,
-        schema=explainer.schema,
+        schema=replace(schema, classes=explainer.model.classes),
         arms=tuple(Arm(method, picture) for picture in PICTURES[pictures] for method in METHODS),
         items=tuple(chosen),
         min_minutes=MINUTES[task] if min_minutes is None else min_minutes,
@@ -108,6 +112,8 @@ def write(study: Study, explainer: Explainer, directory: str | Path) -> None:
         try:
             (fresh / DESIGN).write_text(study.to_json(), encoding="utf-8")
             store.save(explainer, fresh / MODEL, background=False)
+            if study.task == "adjust":
+                _check_judge(fresh / MODEL)
             Store(fresh / RESPONSES).create()
             fresh.rename(target)
         except BaseException:
@@ -115,6 +121,13 @@ def write(study: Study, explainer: Explainer, directory: str | Path) -> None:
             raise
     except OSError as reason:
         raise GraceError(f"{target} cannot be written: {reason.strerror}") from reason
+
+
+def _check_judge(directory: Path) -> None:
+    try:
+        store.load(directory)
+    except GraceError as reason:
+        raise GraceError("task adjust needs a network trained by grace; a wrapped module cannot be served") from reason
 
 
 def named_rows(frame: pd.DataFrame, numbers: Sequence[int], where: str) -> pd.DataFrame:

@@ -136,8 +136,11 @@ class Store:
 
     def participants(self) -> list[Participant]:
         """Everybody, in order of arrival."""
-        with self._open() as do:
-            return [_read(row) for row in do.execute(f"{EVERYBODY} ORDER BY participants.rowid")]
+        try:
+            with self._open() as do:
+                return [_read(row) for row in do.execute(f"{EVERYBODY} ORDER BY participants.rowid")]
+        except sqlite3.Error as reason:
+            raise GraceError(f"{self.path} cannot be read: {reason}") from reason
 
     # -- connections --------------------------------------------------------------------------
 
