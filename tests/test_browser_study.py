@@ -12,8 +12,7 @@ import pytest
 from grace.study import design
 from grace.study.analysis import analyse
 from grace.study.responses import responses_of
-from studies import EVIL, explainer, people, written
-from test_study_pages import serving
+from studies import EVIL, explainer, people, serving, written
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -87,7 +86,7 @@ def test_ratings_to_the_end(browser: Browser, tmp_path: Path) -> None:
             good = "GRACE" if page.get_by_text("on average").count() == 0 else "LIME"
             value = 9 if good == "GRACE" else 3
             for group in ("How intuitive", "How easy"):
-                page.get_by_role("group", name=group).get_by_role("radio", name=str(value), exact=True).check()
+                page.get_by_role("radiogroup", name=group).get_by_role("radio", name=str(value), exact=True).check()
             attend(page, made, 0)
             visit.send()
             page.get_by_text("Your answer has been saved").wait_for()

@@ -217,7 +217,7 @@ def test_command_analyses_a_table(tmp_path: Path) -> None:
         "Student's t: t = 2.3115, df = 42, one-tailed p = 0.0129",
         "Student's t: t = 4.4875, df = 37, one-tailed p = 3.39e-05",
         "Welch's t: t = 4.5075, df = 36.5",
-        "Fisher's exact: odds ratio = 16.0000, one-tailed p = 0.0003",
+        "Fisher's exact: odds ratio = 16, one-tailed p = 0.0003",
         "risk difference: 0.59 (95 % interval 0.28 to 0.76)",
         "Supported: p = 0.0129 after Holm's correction, below 0.05.",
     ):

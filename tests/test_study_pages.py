@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ from grace.study.controls import controls, read
 from grace.study.pages import create_app
 from grace.study.responses import responses_of
 from grace.study.store import Store
-from studies import EVIL, begin, explainer, form, people, study, written
+from studies import EVIL, begin, explainer, form, people, serving, study, written
 
 RATED = {"intuitive": "7", "comprehensible": "9"}
 
@@ -255,22 +254,6 @@ def test_who_withdraws_is_deleted(tmp_path: Path, made: dict[str, design.Study])
 
 
 # -- a real server ----------------------------------------------------------------------------
-
-
-@contextmanager
-def serving(directory: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    command = [sys.executable, "-m", "grace.cli", "study", "serve", str(directory), "--port", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert server.stderr is not None
-        address = re.search(r"http://\S+", server.stderr.readline())
-        assert address is not None
-        yield server, address[0]
-    finally:
-        server.kill()
-        server.wait()
-        assert server.stderr is not None
-        server.stderr.close()
 
 
 def test_accepted_answers_survive_kill_9(tmp_path: Path) -> None:

@@ -292,6 +292,7 @@ def test_plan_in_words_and_with_losses() -> None:
         ({"d": 0.5, "n": 9, "power": 2}, "power=2"),
         ({"d": 0.5, "alpha": 0.9}, "power=0.8"),
         ({"d": 0.5, "lost": 1}, "lost=1"),
+        ({"d": 0.5, "n": 1}, "n=1"),
         ({}, "give d"),
     ],
 )

@@ -239,9 +239,11 @@ def _lines(h: Hypothesis) -> list[str]:
     lines = []
     for test in (h.student, h.welch, h.robust):
         if test is not None:
-            df = "" if test.df is None else f", df = {test.df:.4g}"
-            what = "odds ratio" if test.name.startswith("Fisher") else "U" if test.df is None else "t"
-            lines.append(f"{test.name}: {what} = {test.statistic:.4f}{df}, one-tailed p = {shown(test.p)}")
+            kind = "odds ratio" if h.measure == "correct" else "U"
+            what = (
+                f"{kind} = {test.statistic:g}" if test.df is None else f"t = {test.statistic:.4f}, df = {test.df:.4g}"
+            )
+            lines.append(f"{test.name}: {what}, one-tailed p = {shown(test.p)}")
     for effect in h.effects:
         if effect.value is not None:
             low, high = ("…" if end is None else f"{end:.2f}" for end in (effect.low, effect.high))

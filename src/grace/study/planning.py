@@ -50,6 +50,8 @@ def plan(
     `lost` is the share of answers that will not count."""
     if not 0 <= lost < 1:
         raise GraceError(f"lost={lost}: it must be a share from 0 to below 1, such as 0.2")
+    if n is not None and n < 2:
+        raise GraceError(f"n={n}: a comparison needs at least two answers a group")
     sizes.check(alpha, power)
     if d is not None:
         test, effect = "t-test", {"d": d}

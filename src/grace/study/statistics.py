@@ -134,10 +134,10 @@ def risk_difference(a: Numbers, b: Numbers) -> Effect:
 def odds_ratio(a: Numbers, b: Numbers) -> Effect:
     """The conditional odds ratio with its exact interval."""
     if not len(a) or not len(b) or sum(a) + sum(b) in (0, len(a) + len(b)):
-        return Effect("odds ratio", None)
+        return Effect("conditional odds ratio", None)
     found = stats.contingency.odds_ratio(_table(a, b))
     span = found.confidence_interval(LEVEL)
-    return Effect("odds ratio", _finite(found.statistic), _finite(span.low), _finite(span.high))
+    return Effect("conditional odds ratio", _finite(found.statistic), _finite(span.low), _finite(span.high))
 
 
 def describe(values: Numbers, *, shares: bool = False) -> Group:
