@@ -96,6 +96,16 @@ def test_back_reload_and_double_clicks_change_nothing(tmp_path: Path, made: dict
         assert client.get(place).headers["cache-control"] == "no-store"  # going back asks the server
 
 
+def test_two_tabs_are_one_person(tmp_path: Path, made: dict[str, design.Study]) -> None:
+    with visiting(tmp_path / "s", made["rate"]) as client:
+        tabs = [form(client.get("/").text)["token"] for _ in range(2)]
+        places = {
+            client.post("/start", data={"token": t, "agree": "yes"}, follow_redirects=False).headers["location"]
+            for t in tabs
+        }
+        assert len(places) == len(Store(tmp_path / "s" / "responses.sqlite").participants()) == 1
+
+
 def test_adjusting_is_judged_by_the_model_on_submit_only(tmp_path: Path, made: dict[str, design.Study]) -> None:
     found = made["adjust"]
     with visiting(tmp_path / "s", found) as client:

@@ -88,12 +88,15 @@ def create_app(directory: str | Path) -> FastAPI:
             raise HTTPException(404, "This address belongs to nobody who takes part. Begin again at the start page.")
         return who
 
+    def returning(request: Request) -> str | None:
+        """The token of a browser from which somebody has begun already."""
+        token = request.cookies.get(cookie, "")
+        return token if TOKEN.fullmatch(token) and answers.participant(token) is not None else None
+
     @app.get("/")
     def welcome(request: Request) -> Response:
-        token = request.cookies.get(cookie, "")
-        if TOKEN.fullmatch(token) and answers.participant(token) is not None:
-            return _go(token)
-        return show.welcome(secrets.token_urlsafe(16))
+        token = returning(request)
+        return show.welcome(secrets.token_urlsafe(16)) if token is None else _go(token)
 
     @app.post("/start")
     def start(request: Request, sent: Fields) -> Response:
@@ -102,6 +105,9 @@ def create_app(directory: str | Path) -> FastAPI:
             raise HTTPException(400, "This form is damaged. Begin again at the start page.")
         if sent.get("agree") != "yes":
             return show.welcome(token, [("agree", "Tick the box if you want to take part; else just close the page.")])
+        earlier = returning(request)  # in another tab
+        if earlier is not None:
+            return _go(earlier)
         answers.begin(token, len(study.arms), len(study.items), study.seed)
         response = _go(token)
         secure = request.url.scheme == "https"
