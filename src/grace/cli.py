@@ -14,6 +14,7 @@ from rich.table import Table
 
 from grace import __version__
 from grace.errors import GraceError
+from grace.study.command import study
 from grace.terminal import (
     domain_of,
     label_of,
@@ -312,6 +313,8 @@ def explain(
                 console.print(f"[bold]row {batch.index[i]}[/]")
             show(console, e, **how)
 
+
+main.add_command(study)
 
 if __name__ == "__main__":
     sys.exit(main())

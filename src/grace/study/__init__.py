@@ -1,0 +1,12 @@
+"""The paper's two user studies, to run with people: GRACE's explanations beside LIME's.
+
+design      what a study is: its task, its arms, its items; kept as JSON
+making      a study from a table or a saved explainer
+pictures    GRACE's picture
+controls    the inputs with which a participant adjusts a row
+store       participants and answers, in SQLite
+pages       what a participant sees
+statistics  tests and effect sizes; power says how many participants are needed
+analysis    H1, H2 and H3 from the answers; figure draws them
+command     `grace study`
+"""

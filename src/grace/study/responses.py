@@ -1,0 +1,158 @@
+"""Answers as a table: one line each, to keep, to publish and to analyse."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from grace.errors import GraceError
+from grace.study.design import METHODS, MINUTES, RESPONSES, load
+from grace.study.store import Store, completion_code
+
+TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """One answer, without anything that leads back to a person's page. None stands for what was not asked."""
+
+    participant: str
+    study: str = ""
+    task: str = ""
+    method: str
+    picture: bool | None = None
+    item: int | None = None
+    minutes: float | None = None
+    min_minutes: float | None = None
+    attention: bool | None = None
+    intuitive: float | None = None
+    comprehensible: float | None = None
+    correct: bool | None = None
+    predicted: str = ""
+    adjusted: str = ""
+
+
+COLUMNS = [f.name for f in fields(Response)]
+
+
+def responses_of(directory: str | Path) -> list[Response]:
+    """The answers of a study, in order of arrival."""
+    study = load(directory)
+    out = []
+    for who in Store(Path(directory) / RESPONSES).participants():
+        if who.answer is None or who.submitted is None:
+            continue
+        answer, arm = who.answer, study.arms[who.arm]
+        out.append(
+            Response(
+                participant=completion_code(who.token),
+                study=study.name,
+                task=study.task,
+                method=arm.method,
+                picture=arm.picture,
+                item=who.item,
+                minutes=(who.submitted - who.started) / 60,
+                min_minutes=study.min_minutes,
+                attention=answer.attention,
+                intuitive=answer.intuitive,
+                comprehensible=answer.comprehensible,
+                correct=answer.correct,
+                predicted=answer.predicted or "",
+                adjusted="" if answer.adjusted is None else json.dumps(dict(answer.adjusted), ensure_ascii=False),
+            )
+        )
+    return out
+
+
+def to_csv(responses: Iterable[Response]) -> str:
+    """A CSV table; an empty cell is what was not asked."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for response in responses:
+        writer.writerow([_cell(getattr(response, column)) for column in COLUMNS])
+    return out.getvalue()
+
+
+def read_csv(path: str | Path) -> list[Response]:
+    """Answers from a CSV table. It needs `method`, and `intuitive` and `comprehensible` or `correct`."""
+    try:
+        lines = list(csv.reader(Path(path).read_text(encoding="utf-8-sig").splitlines()))
+    except (OSError, UnicodeDecodeError, csv.Error) as reason:
+        raise GraceError(f"{path} cannot be read as a table of answers: {reason}") from reason
+    if not lines:
+        raise GraceError(f"{path} is empty")
+    head = [name.strip() for name in lines[0]]
+    for name in head:
+        if name not in COLUMNS:
+            raise GraceError(f"{path}: unknown column {name!r}; there may be {', '.join(COLUMNS)}")
+    if "method" not in head:
+        raise GraceError(f"{path} has no column 'method', which says {' or '.join(METHODS)}")
+    out = []
+    for number, line in enumerate(lines[1:], start=2):
+        if not any(cell.strip() for cell in line):
+            continue
+        if len(line) != len(head):
+            raise GraceError(f"{path}, line {number}: {len(line)} cells, but there are {len(head)} columns")
+        cells = dict(zip(head, (cell.strip() for cell in line), strict=True))
+        try:
+            out.append(_response(cells, number))
+        except ValueError as reason:
+            raise GraceError(f"{path}, line {number}: {reason}") from reason
+    return out
+
+
+def _response(cells: dict[str, str], number: int) -> Response:
+    def number_of(name: str, low: float, high: float) -> float | None:
+        if not cells.get(name):
+            return None
+        try:
+            value = float(cells[name])
+        except ValueError:
+            value = float("nan")
+        if not low <= value <= high:
+            raise ValueError(f"{name} is {cells[name]!r}; it must be a number from {low:g} to {high:g}")
+        return value
+
+    def truth_of(name: str) -> bool | None:
+        if not cells.get(name):
+            return None
+        if cells[name].lower() not in TRUTHS:
+            raise ValueError(f"{name} is {cells[name]!r}; it must be yes or no")
+        return TRUTHS[cells[name].lower()]
+
+    method = cells["method"].lower()
+    if method not in METHODS:
+        raise ValueError(f"method is {cells['method']!r}; it must be {' or '.join(METHODS)}")
+    task = cells.get("task") or ("adjust" if cells.get("correct") else "rate")
+    if task not in MINUTES:
+        raise ValueError(f"task is {task!r}; it must be {' or '.join(MINUTES)}")
+    item = number_of("item", 0, 1e9)
+    return Response(
+        participant=cells.get("participant") or f"line {number}",
+        study=cells.get("study", ""),
+        task=task,
+        method=method,
+        picture=truth_of("picture"),
+        item=None if item is None else int(item),
+        minutes=number_of("minutes", 0, 1e9),
+        min_minutes=number_of("min_minutes", 0, 1e9),
+        attention=truth_of("attention"),
+        intuitive=number_of("intuitive", 1, 10),
+        comprehensible=number_of("comprehensible", 1, 10),
+        correct=truth_of("correct"),
+        predicted=cells.get("predicted", ""),
+        adjusted=cells.get("adjusted", ""),
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return "" if value is None else str(value)
