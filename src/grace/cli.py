@@ -14,6 +14,7 @@ from rich.table import Table
 
 from grace import __version__
 from grace.errors import GraceError
+from grace.experiments.command import benchmark
 from grace.terminal import domain_of, label_of, read_table, show, training_bar, write_batch, write_text
 
 METHODS = ("search", "gradient", "local", "nearest", "deepfool")
@@ -282,6 +283,8 @@ def explain(
                 console.print(f"[bold]row {batch.index[i]}[/]")
             show(console, e)
 
+
+main.add_command(benchmark)
 
 if __name__ == "__main__":
     sys.exit(main())
