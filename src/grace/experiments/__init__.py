@@ -4,7 +4,7 @@ task          what a method is given and gives back
 functions     methods that are Python functions: GRACE's own and yours
 peers         other libraries; environments makes theirs, process runs them, runners/ are their scripts
 judge         judges answers, whoever gave them
-benchmark     puts it together; results and page make tables of it; command is `grace benchmark`
+contest       puts it together; results and page make tables of it; command is `grace benchmark`
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grace.experiments.benchmark import benchmark
+    from grace.experiments.contest import benchmark
     from grace.experiments.results import Results
     from grace.experiments.task import Answers, Task
 
 __all__ = ["Answers", "Results", "Task", "benchmark"]
 
-_HOMES = {"Answers": "task", "Results": "results", "Task": "task", "benchmark": "benchmark"}
+_HOMES = {"Answers": "task", "Results": "results", "Task": "task", "benchmark": "contest"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from grace.errors import GraceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHORT = ("valid", "within_k", "in_domain", "features", "distance", "ms")
 
 
 @click.command()
@@ -49,7 +57,7 @@ def benchmark(
       grace benchmark --data spam,diabetes --peers dice,nice,cfnow,sparsefool,jsma --rows 100
       grace benchmark --peers mine.py:explain --domain central,minmax
     """
-    from grace.experiments.benchmark import benchmark as run
+    from grace.experiments.contest import benchmark as run
     from grace.terminal import domain_of
 
     console = Console(stderr=True)
@@ -69,22 +77,28 @@ def benchmark(
     if as_json:
         click.echo(results.to_json())
         return
-    show(results.tables())
-    click.echo(f"\nTables and a page: {out}/results.csv, pairs.csv, results.md, results.html")
+    show(results.frame())
+    click.echo(f"Tables and a page: {out}/results.csv, pairs.csv, results.md, results.html")
 
 
-def show(tables: list[tuple[str, list[str], list[list[str]], list[str]]]) -> None:
-    """The tables on the screen."""
+def show(frame: pd.DataFrame) -> None:
+    """The most telling figures of each method on the screen, and what went wrong."""
+    from grace.experiments.results import number
+
     console = Console()
-    for title, heads, rows, remarks in tables:
-        table = Table(box=None, header_style="bold", title=title, title_justify="left", pad_edge=False)
-        for head in heads:
-            table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
-        for row in rows:
-            table.add_row(*row)
+    for (data, domain), part in frame.groupby(["data", "domain"], sort=False):
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column(f"{data}, {domain}", no_wrap=True)
+        for head in SHORT:
+            table.add_column(head, justify="right", no_wrap=True)
+        for row in part.to_dict("records"):
+            table.add_row(Text(str(row["method"])), *(number(row[m]) for m in SHORT))
         console.print(table)
-        for remark in remarks:
-            console.print(remark, style="dim", highlight=False, markup=False, soft_wrap=True)
+        for row in part.to_dict("records"):
+            said = f"failed: {row['failed']}" if row["failed"] else row["note"]
+            if said:
+                console.print(f"{row['method']}: {said}", style="dim", highlight=False, markup=False, soft_wrap=True)
+        console.print()
 
 
 def _names(said: str, option: str) -> list[str]:

@@ -17,8 +17,7 @@ import numpy as np
 
 from grace.errors import GraceError
 from grace.experiments.environments import clean
-from grace.experiments.task import Answers, Task
-from grace.features import Categorical, Floats
+from grace.experiments.task import Answers, Task, checked_row
 
 GRACE_PERIOD = 2.0  # seconds beyond a row's limit before its process is ended
 SETUP_LIMIT = 300.0  # seconds for imports and fitting
@@ -142,7 +141,7 @@ def _answers(task: Task, outcomes: dict[int, dict[str, Any]]) -> Answers:
         took = outcome.get("seconds")
         seconds[i] = float(took) if isinstance(took, int | float) else np.nan
         if not trouble and outcome.get("values") is not None:
-            row, trouble = _row(task, outcome["values"])
+            row, trouble = checked_row(task, outcome["values"])
             rows[i] = row
         if trouble:
             troubles["over the time limit" if trouble == "time" else trouble] += 1
@@ -153,20 +152,3 @@ def _answers(task: Task, outcomes: dict[int, dict[str, Any]]) -> Answers:
     timed = seconds[np.isfinite(seconds)]
     whole = float(timed.mean() * len(task.rows)) if len(timed) else None  # a batch is a loop over rows
     return Answers(rows, seconds, whole, tried=len(outcomes), note="; ".join(notes))
-
-
-def _row(task: Task, values: object) -> tuple[Floats, str]:
-    """The row of an answer, and what is wrong with it."""
-    nothing = np.full(task.rows.shape[1], np.nan)
-    try:
-        row = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        return nothing, "an answer that is not a list of numbers"
-    if row.shape != nothing.shape:
-        return nothing, f"an answer of shape {row.shape} instead of {nothing.shape}"
-    if not np.isfinite(row).all():
-        return nothing, "an answer with NaN or infinity"
-    for j, feature in enumerate(task.schema.features):
-        if isinstance(feature, Categorical) and row[j] not in range(len(feature.categories)):
-            return nothing, f"a category of {feature.name!r} that does not exist"
-    return row, ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from grace.schema import Schema
 from grace.training import RECIPES, Recipe, fit
 
 FORMAT = 1
+ENDLESS = 1e50  # what counts as infinite: no network can be asked about it
 HEAD, ARRAYS = "task.json", "task.npz"
 
 
@@ -163,17 +165,23 @@ Method = Callable[[Task], "Answers | pd.DataFrame | Floats"]
 
 
 def as_answers(task: Task, found: object) -> Answers:
-    """What a method returned as `Answers`, or an error that says what is wrong with it."""
-    if isinstance(found, Answers):
-        return replace(found, rows=_checked(task, found.rows))
+    """What a method returned as `Answers`, or an error that says what is wrong with it. Rows that cannot be are no
+    answers, and noted."""
     if isinstance(found, pd.DataFrame):
         if len(found) != len(task.rows):
             raise GraceError(f"the method returned {len(found)} rows for {len(task.rows)}")
-        return Answers(task.schema.encode(found, missing=True))
-    return Answers(_checked(task, found))
+        found = task.schema.encode(found, missing=True)
+    answers = found if isinstance(found, Answers) else Answers(_numbers(task, found))
+    rows = _numbers(task, answers.rows).copy()
+    troubles: Counter[str] = Counter()
+    for i in np.flatnonzero(~np.isnan(rows).all(axis=1)):
+        rows[i], trouble = checked_row(task, rows[i])
+        troubles[trouble] += bool(trouble)
+    notes = [f"{count} of {len(rows)} rows: {trouble}" for trouble, count in troubles.most_common() if count]
+    return replace(answers, rows=rows, note="; ".join(filter(None, (answers.note, *notes))))
 
 
-def _checked(task: Task, rows: object) -> Floats:
+def _numbers(task: Task, rows: object) -> Floats:
     try:
         out = np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError) as reason:
@@ -181,6 +189,23 @@ def _checked(task: Task, rows: object) -> Floats:
     if out.shape != task.rows.shape:
         raise GraceError(f"the method returned shape {out.shape}; {task.rows.shape} was expected")
     return out
+
+
+def checked_row(task: Task, values: object) -> tuple[Floats, str]:
+    """The row of an answer, NaN throughout if it cannot be one, and what is wrong with it."""
+    nothing = np.full(task.rows.shape[1], np.nan)
+    try:
+        row = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return nothing, "an answer that is not a list of numbers"
+    if row.shape != nothing.shape:
+        return nothing, f"an answer of shape {row.shape} instead of {nothing.shape}"
+    if not (np.abs(row) < ENDLESS).all():
+        return nothing, "an answer with NaN or infinity"
+    for j, feature in enumerate(task.schema.features):
+        if isinstance(feature, Categorical) and row[j] not in range(len(feature.categories)):
+            return nothing, f"a category of {feature.name!r} that does not exist"
+    return row, ""
 
 
 def prepare(

@@ -1,8 +1,9 @@
 """DiCE (Mothilal, Sharma and Tan 2020): `random`, `genetic` or `gradient`, one counterfactual per row.
 
 Features come in original units, whole numbers as such and categories as text, with the ranges of the domain as
-`permitted_range`. Numbers get the decimals of the data, but none finer than a hundredth of the spread: DiCE's
-search for nearer values goes in steps of the last decimal.
+`permitted_range`. Its search for fewer and nearer changes runs on all features (`posthoc_sparsity_param` 1; by default
+it runs on small changes only), and goes in steps of the last decimal: numbers get the decimals of the data, but none
+finer than a hundredth of the spread.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ def prepare(task: Task, variant: str) -> Ask:
             total_CFs=1,
             desired_class=wanted,
             permitted_range=ranges,
+            posthoc_sparsity_param=1.0,
             posthoc_sparsity_algorithm="linear",
         )
         return first(found)
@@ -127,7 +129,11 @@ def gradient(task: Task, dice_ml: Any, data: Any, frame: Any, ranges: dict[str, 
 
     def ask(i: int) -> Any:
         found = explainer.generate_counterfactuals(
-            encode(task, task.rows[[i]]), total_CFs=1, desired_class="opposite", permitted_range=numbers
+            encode(task, task.rows[[i]]),
+            total_CFs=1,
+            desired_class="opposite",
+            permitted_range=numbers,
+            posthoc_sparsity_param=1.0,
         )
         return first(found)
 

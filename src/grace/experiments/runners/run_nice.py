@@ -25,7 +25,7 @@ def prepare(task: Task, variant: str) -> Ask:
         optimization=variant,
         justified_cf=True,
         distance_metric="HEOM",
-        num_normalization="std",
+        num_normalization="minmax",
         auto_encoder=autoencoder(task, train) if variant == "plausibility" else None,
     )
 

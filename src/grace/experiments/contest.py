@@ -125,10 +125,10 @@ def _line(task: Task, judge: Judge, contestant: Contestant, keep: Path | None) -
     head = {"data": task.name, "domain": task.domain, "seed": task.seed, "method": contestant.name}
     try:
         answers = _answers(task, contestant, keep)
+        verdict = judge.verdict(answers)
     except Exception as reason:  # a peer's failure is a result
         said = str(reason) if isinstance(reason, GraceError) else f"{type(reason).__name__}: {reason}"
         return Line(head, contestant.ours, len(task.rows), failed=" ".join(said.split())[:300])
-    verdict = judge.verdict(answers)
     return Line(head, contestant.ours, len(verdict.valid), figures(verdict, answers), verdict, note=answers.note)
 
 
