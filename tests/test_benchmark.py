@@ -90,8 +90,7 @@ def test_measures_are_what_they_say(task, judge) -> None:
         assert verdict.kept_flip[i] == np.mean([a != task.model.classes[own] for a in again])
 
 
-def test_a_training_row_is_as_plausible_as_itself(task, judge) -> None:
-    """An answer that is a training row lies at distance 0 of it, so nearer than that row lies to its others."""
+def test_coordinates_have_the_distance_in_them(task) -> None:
     point = coordinates(task, task.train)
     apart = np.abs(point[:5, None] - point[None]).sum(axis=2)
     expected = [[literal_distance(task, a, b) for b in task.train] for a in task.train[:5]]
@@ -128,8 +127,7 @@ def test_the_search_keeps_its_promises_under_this_judge(task, judge) -> None:
     answers = functions.call(functions.own("search"), task)
     found = figures(judge.verdict(answers), answers)
     assert found["valid"] == found["within_k"] == found["in_domain"] == 1
-    assert found["ms"] > 0
-    assert found["batch_ms"] > 0
+    assert min(found["ms"], found["batch_ms"]) > 0
 
 
 def line(method: str, ours: bool = False, verdict: Verdict | None = None, **figures: float) -> Line:
@@ -207,11 +205,10 @@ def test_functions_of_your_own(task) -> None:
         return task.rows
 
     mine = {"mine": nearest_training_row, "boom": boom, "flat": lambda t: t.rows[:, 0], "hang": hang}
-    mine |= {"wild": lambda t: t.rows + 7, "huge": lambda t: t.rows * np.array([1, 1e308, 1, 1]) + 1e308}
+    mine |= {"wild": lambda t: t.rows + 7, "huge": lambda t: np.full_like(t.rows, 1e300)}
     results = benchmark([loans()], methods=mine, own=["nearest"], rows=6, time_limit=0.5, retrained=0)
     frame = results.frame().set_index("method")
     assert frame.loc["mine", "valid"] == 1
-    assert frame.loc["mine", "in_domain"] <= 1
     assert frame.loc["mine", "ms"] > 0
     assert frame.loc["boom", "failed"] == "ZeroDivisionError: boom"
     assert "shape (6,)" in frame.loc["flat", "failed"]

@@ -137,6 +137,8 @@ def test_a_hopeless_peer_is_given_up(task, tmp_path, variant) -> None:
 def test_a_peer_that_cannot_be_set_up_says_why(task, tmp_path) -> None:
     with pytest.raises(GraceError, match="RuntimeError: no such backend"):
         run(task, tmp_path, "setup")
+    with pytest.raises(GraceError, match="without an answer to any row"):
+        run(task, tmp_path, "lazy")
     with pytest.raises(GraceError, match=r"longer than 0\.5 s"):
         ask_peer(task, [sys.executable, "-c", "import time; time.sleep(60)"], "x", setup=0.5)
 

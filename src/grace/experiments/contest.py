@@ -7,6 +7,7 @@ import json
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import grace
@@ -78,13 +79,14 @@ def benchmark(
     return Results(lines)
 
 
+@dataclass(frozen=True)
 class Contestant:
-    """A method by name: how it is asked, whether it is GRACE's, and what would make its answers stale."""
+    """A method by name: how it is asked, whether it is GRACE's, and what would make kept answers stale."""
 
-    def __init__(
-        self, name: str, ask: Callable[[Task], Answers], *, ours: bool = False, mark: str | None = None
-    ) -> None:
-        self.name, self.ask, self.ours, self.mark = name, ask, ours, mark
+    name: str
+    ask: Callable[[Task], Answers]
+    ours: bool = False
+    mark: str | None = None
 
 
 def _contestants(

@@ -29,8 +29,8 @@ def environment(name: str, requirements: tuple[str, ...], root: Path, *, torch_t
         return python.absolute()
     try:
         _run([sys.executable, "-m", "venv", "--clear", str(home)])
-        quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
-        _run([str(python), "-m", "pip", "install", *quiet, "--no-deps", *requirements])
+        options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary=:all:"]
+        _run([str(python), "-m", "pip", "install", *options, *requirements])
         if torch_too:
             place = subprocess.check_output(
                 [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True

@@ -84,8 +84,7 @@ class Judge:
         inside = np.all(contains(self.task, new) | ~changed, axis=1)
         nearest, percentile = self._plausibility(new, classes, valid)
         again = [classes_of(model, new) for model in self.retrained] if tried else []
-        kept = np.array([[c == classes, c != self.original[:tried]] for c in again]).reshape(-1, 2, tried)
-        shares = kept.mean(axis=0) if len(again) else np.full((2, tried), np.nan)
+        unknown = np.full(tried, np.nan)
         return Verdict(
             valid=valid,
             features=changed.sum(axis=1).astype(np.float64),
@@ -95,8 +94,8 @@ class Judge:
             redundancy=1 - info_gain(changed, self.su),
             plausibility=nearest,
             percentile=percentile,
-            kept_class=shares[0],
-            kept_flip=shares[1],
+            kept_class=np.mean([c == classes for c in again], axis=0) if again else unknown,
+            kept_flip=np.mean([c != self.original[:tried] for c in again], axis=0) if again else unknown,
         )
 
     def _plausibility(

@@ -62,13 +62,13 @@ DICE = Library(
 )
 NICE = Library(
     "run_nice.py",
-    (
+    (  # it asks for numpy below 2, but runs unchanged on 2
         "NICEx==0.2.3",
-        "joblib==1.3.2",
-        "numpy==1.26.4",
-        "scikit-learn==1.3.2",
-        "scipy==1.11.4",
-        "threadpoolctl==3.2.0",
+        "joblib==1.5.2",
+        "numpy==2.2.6",
+        "scikit-learn==1.7.2",
+        "scipy==1.15.3",
+        "threadpoolctl==3.6.0",
     ),
     ("sparsity", "proximity", "plausibility"),
 )
@@ -126,8 +126,8 @@ class Peer:
     def fingerprint(self) -> str:
         """Changes with the versions and the scripts."""
         digest = hashlib.sha256(repr((LIBRARIES[self.library], self.variant)).encode())
-        for script in sorted(RUNNERS.glob("*.py")):
-            digest.update(script.read_bytes())
+        for script in (LIBRARIES[self.library].runner, "protocol.py", "unit.py"):
+            digest.update((RUNNERS / script).read_bytes())
         return digest.hexdigest()
 
 

@@ -41,7 +41,10 @@ def ask_peer(
                 child.watch(outcomes, task.time_limit + grace_period, setup)
             finally:
                 end(child.process)
-            todo = [i for i in todo if i not in outcomes]
+            left = [i for i in todo if i not in outcomes]
+            if len(left) == len(todo):
+                raise GraceError("the runner ended without an answer to any row")
+            todo = left
     return _answers(task, outcomes)
 
 
@@ -60,6 +63,7 @@ class _Child:
                 start_new_session=True,
                 env=clean(),
             )
+        self.rows = set(rows)
         self.seen = 0
         self.ready = False
         self.row = -1
@@ -105,7 +109,7 @@ class _Child:
 
     def _take(self, event: dict[str, Any], outcomes: dict[int, dict[str, Any]]) -> None:
         self.ready |= "ready" in event
-        if isinstance(event.get("begin"), int):
+        if isinstance(event.get("begin"), int) and event["begin"] in self.rows:
             self.row = event["begin"]
         if event.get("row") == self.row:
             outcomes[self.row] = event

@@ -21,7 +21,7 @@ import torch
 from grace.datasets import Table
 from grace.errors import GraceError
 from grace.features import Categorical, Domain, Floats
-from grace.models.base import Model, checked_scores
+from grace.models.base import Model, checked_scores, class_codes
 from grace.models.network import Network
 from grace.models.torch import TorchModel
 from grace.schema import Schema
@@ -173,12 +173,15 @@ def as_answers(task: Task, found: object) -> Answers:
         found = task.schema.encode(found, missing=True)
     answers = found if isinstance(found, Answers) else Answers(_numbers(task, found))
     rows = _numbers(task, answers.rows).copy()
+    seconds = None if answers.seconds is None else np.asarray(answers.seconds, dtype=np.float64)
+    if seconds is not None and seconds.shape != (len(rows),):
+        raise GraceError(f"the method returned seconds of shape {seconds.shape} for {len(rows)} rows")
     troubles: Counter[str] = Counter()
     for i in np.flatnonzero(~np.isnan(rows).all(axis=1)):
         rows[i], trouble = checked_row(task, rows[i])
         troubles[trouble] += bool(trouble)
     notes = [f"{count} of {len(rows)} rows: {trouble}" for trouble, count in troubles.most_common() if count]
-    return replace(answers, rows=rows, note="; ".join(filter(None, (answers.note, *notes))))
+    return replace(answers, rows=rows, seconds=seconds, note="; ".join(filter(None, (answers.note, *notes))))
 
 
 def _numbers(task: Task, rows: object) -> Floats:
@@ -224,14 +227,13 @@ def prepare(
     assert model.schema is not None
     train = model.impute(parts.train)
     schema = Schema.infer(train, domain=domain, like=model.schema)
-    known = {label: i for i, label in enumerate(model.classes)}
     return Task(
         name=table.name,
         model=model,
         schema=schema,
         rows=schema.encode(model.impute(parts.test.head(rows))),
         train=schema.encode(train),
-        labels=np.array([known[label] for label in parts.train[table.target]], dtype=np.int64),
+        labels=class_codes(parts.train[table.target], model.classes, table.name),
         max_features=max_features,
         gamma=gamma,
         seed=seed,

@@ -40,7 +40,6 @@ class Task:
         self.classes: list[Any] = head["classes"]
         self.seed: int = head["seed"]
         self.time_limit: float = head["time_limit"]
-        self.max_features: int = head["max_features"]
         self.categorical = [j for j, f in enumerate(self.features) if "categories" in f]
         self.numeric = [j for j in range(len(self.features)) if j not in self.categorical]
 

@@ -49,7 +49,8 @@ def autoencoder(task: Task, train: Any) -> Any:
 
     inputs = encode(train)
     width = inputs.shape[1]
-    net = MLPRegressor((width, max(1, width // 2), width), random_state=task.seed, early_stopping=True)
+    sizes = (width, max(1, width // 2), width)
+    net = MLPRegressor(hidden_layer_sizes=sizes, random_state=task.seed, early_stopping=True)
     net.fit(inputs, inputs)
 
     def error(rows: Any) -> Any:
