@@ -28,7 +28,7 @@ def loans(n: int = 240) -> Table:
 
 
 FAKE = f"""
-import os, signal, sys, time
+import atexit, os, signal, sys, time
 sys.path.insert(0, {str(RUNNERS)!r})
 from protocol import main
 
@@ -49,6 +49,10 @@ def prepare(task, variant):
             os._exit(3)
         if bad and kind == "raise":
             raise ValueError("not today")
+        if variant == "exit" and i == 6:
+            atexit.register(os._exit, 5)
+        if variant == "linger" and i == 6:
+            atexit.register(time.sleep, 60)
         row = list(task.rows[i])
         row[0] += 1000.0
         if bad and kind == "nan":

@@ -15,6 +15,7 @@ certificate  proves that no smaller change exists, on the bounds of relaxation
 answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
 explanation  one answer, batch many; text, report, metrics and ways_out say what was found
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
+experiments  benchmarks beside other libraries
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ Table = tuple[list[str], list[list[str]]]
 
 MORE = """
 body { max-width:78rem; } td,th { font-size:.85rem; padding:.3rem .5rem; } h2 { margin-top:2rem; }
-tr.ours td:first-child { font-weight:600; color:var(--new); } ul { padding-left:1.2rem; }
+td:first-child { white-space:nowrap; } tr.ours td:first-child { font-weight:600; color:var(--new); }
+ul { padding-left:1.2rem; }
 """
 
 
@@ -46,11 +47,17 @@ def _table(heads: list[str], rows: list[list[str]], ours: frozenset[str] = froze
     top = "".join(f"<th{k}>{escape(h)}</th>" for h, k in zip(heads, kinds, strict=True))
     body = "".join(
         f"<tr{' class=ours' if row[0] in ours else ''}>"
-        + "".join(f"<td{k}>{escape(c)}</td>" for c, k in zip(row, kinds, strict=True))
+        + "".join(f"<td{k}>{_cell(c)}</td>" for c, k in zip(row, kinds, strict=True))
         + "</tr>"
         for row in rows
     )
     return f"<div class=scroll><table><tr>{top}</tr>{body}</table></div>"
+
+
+def _cell(text: str) -> str:
+    """A figure, with its ratio below it."""
+    figure, bracket, ratio = text.partition(" (")
+    return f"{escape(figure)}<br><small>({escape(ratio)}</small>" if ratio.endswith("×)") and bracket else escape(text)
 
 
 def _bold(line: str) -> str:

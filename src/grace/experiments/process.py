@@ -43,7 +43,7 @@ def ask_peer(
                 end(child.process)
             left = [i for i in todo if i not in outcomes]
             if len(left) == len(todo):
-                raise GraceError("the runner ended without an answer to any row")
+                raise GraceError(f"no row was answered: {last_words(child.log, child.process)}")
             todo = left
     return _answers(task, outcomes)
 
@@ -76,20 +76,18 @@ class _Child:
             for event in self._news():
                 last = time.monotonic()
                 self._take(event, outcomes)
-            if ended or _hopeless(outcomes):
-                break
-            if time.monotonic() - last > (row_limit if self.ready else setup):
-                if not self.ready:
-                    raise GraceError(f"set-up took longer than {setup:g} s")
-                outcomes[self.row] = {"error": "time", "seconds": row_limit}
+            if _hopeless(outcomes) or self.rows <= outcomes.keys():
                 return
+            late = time.monotonic() - last > (row_limit if self.ready else setup)
+            if ended or late:
+                break
             time.sleep(POLL)
         if not self.ready:
-            raise GraceError(f"set-up failed: {last_words(self.log, self.process)}")
-        if ended and self.row >= 0 and self.row not in outcomes:
-            outcomes[self.row] = {"error": f"crash: {last_words(self.log, self.process)}"}
-        elif ended and self.process.returncode:
-            raise GraceError(f"the runner failed: {last_words(self.log, self.process)}")
+            late_words = f"took longer than {setup:g} s"
+            raise GraceError(f"set-up failed: {last_words(self.log, self.process) if ended else late_words}")
+        if self.row in self.rows - outcomes.keys():
+            crash = {"error": f"crash: {last_words(self.log, self.process)}"}
+            outcomes[self.row] = crash if ended else {"error": "time", "seconds": row_limit}
 
     def _news(self) -> list[dict[str, Any]]:
         with self.events.open("rb") as file:

@@ -125,7 +125,7 @@ class Results:
             for measure in MEASURES:
                 value = line.figures.get(measure)
                 ratio = _ratio(value, best.get(measure))
-                cells.append(number(value) + (f" ({ratio:.2g}×)" if np.isfinite(ratio) else ""))
+                cells.append(number(value) + (f" ({number(ratio)}×)" if np.isfinite(ratio) else ""))
             rows.append(cells)
         return ["method", *MEASURES], rows
 
@@ -168,7 +168,9 @@ def legend() -> str:
 def number(value: float | None) -> str:
     if value is None or not np.isfinite(value):
         return "–"
-    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}" if value < 100 else f"{value:.1f}"
+    if 0 < value < 0.001:
+        return "<0.001"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
 
 
 def _title(line: Line) -> str:
