@@ -170,7 +170,7 @@ def number(value: float | None) -> str:
         return "–"
     if 0 < value < 0.001:
         return "<0.001"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
+    return f"{value:.0f}" if value >= 100 or value == round(value) else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
 
 
 def _title(line: Line) -> str:
