@@ -115,8 +115,7 @@ def test_figures_are_means_over_valid_answers(task, judge) -> None:
     assert found["distance"] == pytest.approx(verdict.distance[verdict.valid].mean())
     assert found["ms"] == 375
     assert found["batch_ms"] == 500
-    nothing = Answers(np.full_like(task.rows, np.nan))
-    empty = figures(judge.verdict(nothing), nothing)
+    empty = judge.verdict(Answers(np.full_like(task.rows, np.nan))).figures()
     assert empty["valid"] == 0
     assert np.isnan(empty["features"])
     few = judge.verdict(Answers(shaken(task), tried=3))

@@ -14,6 +14,7 @@ from grace.errors import GraceError
 
 STAMP = "grace-peer.json"
 INSTALL_LIMIT = 900.0  # seconds
+COMPILED = "numpy,pandas,scipy,scikit-learn,scikit-image,matplotlib"  # never built here: that takes an hour or fails
 
 
 def environment(name: str, requirements: tuple[str, ...], root: Path, *, torch_too: bool = False) -> Path:
@@ -29,7 +30,7 @@ def environment(name: str, requirements: tuple[str, ...], root: Path, *, torch_t
         return python.absolute()
     try:
         _run([sys.executable, "-m", "venv", "--clear", str(home)])
-        options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary=:all:"]
+        options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", f"--only-binary={COMPILED}"]
         _run([str(python), "-m", "pip", "install", *options, *requirements])
         if torch_too:
             place = subprocess.check_output(
