@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from grace import Explanation, datasets, training
 from grace.cli import main
 
-COMMANDS = ("demo", "datasets", "train", "explain")
+COMMANDS = ("demo", "datasets", "train", "explain", "benchmark")
 TO = ("--target", "risk", "-o")  # and a directory
 
 

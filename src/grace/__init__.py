@@ -17,6 +17,7 @@ explanation  one answer, batch many; text, pictures, report, metrics and ways_ou
 degrees      how precisely a difference is said; wording finds the words, languages has one file per language
 lime         LIME in the same terms; study runs the paper's user studies of both
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
+experiments  benchmarks beside other libraries
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from grace import __version__
 from grace.errors import GraceError
+from grace.experiments.command import benchmark
 from grace.study.command import study
 from grace.terminal import (
     domain_of,
@@ -315,6 +316,7 @@ def explain(
 
 
 main.add_command(study)
+main.add_command(benchmark)
 
 if __name__ == "__main__":
     sys.exit(main())

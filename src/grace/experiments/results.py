@@ -1,0 +1,200 @@
+"""The tables of a benchmark: figures, their ratios to the best peer, and pairs of answers of equal size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from grace.experiments.judge import HIGHER, MEASURES, Verdict
+from grace.terminal import write_text
+
+REFERENCE = "search"
+ENOUGH = 0.5  # share of valid answers below which a peer's other figures are not "the best peer's"
+WORDS = ("data", "domain", "method")  # columns that are not numbers
+NEAR = 1e-9  # distances equal but for rounding
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method on one task."""
+
+    head: Mapping[str, Any]
+    ours: bool
+    rows: int
+    figures: Mapping[str, float] = field(default_factory=dict)
+    verdict: Verdict | None = None
+    note: str = ""
+    failed: str = ""
+
+
+class Results:
+    """What a benchmark found."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.lines = lines
+
+    def frame(self) -> pd.DataFrame:
+        """One line per table, domain and method: the figures, and each figure's ratio to the best peer's."""
+        lines = []
+        for line in self.lines:
+            best = self._best(line)
+            entry = {**line.head, "ours": line.ours, "rows": line.rows}
+            entry |= {m: line.figures.get(m, float("nan")) for m in MEASURES}
+            entry |= {f"{m}_ratio": _ratio(line.figures.get(m), best.get(m)) for m in MEASURES}
+            lines.append({**entry, "note": line.note, "failed": line.failed})
+        return pd.DataFrame(lines)
+
+    def _best(self, of: Line) -> dict[str, float]:
+        """The best peer's figures on the same task."""
+        peers = [p.figures for p in self._same_task(of) if not p.ours and not p.failed]
+        found = {}
+        for measure, (better, _) in MEASURES.items():
+            usable = [f[measure] for f in peers if measure == "valid" or f["valid"] >= ENOUGH]
+            usable = [v for v in usable if np.isfinite(v)]
+            if usable:
+                found[measure] = max(usable) if better == HIGHER else min(usable)
+        return found
+
+    def _same_task(self, of: Line) -> list[Line]:
+        keys = ("data", "domain", "seed")
+        return [p for p in self.lines if all(p.head[k] == of.head[k] for k in keys)]
+
+    def pairs(self) -> pd.DataFrame:
+        """The search beside each other method, on rows where both answers are valid: how often it changes fewer
+        or more features, and the mean distances where both change equally many."""
+        lines = []
+        for own in self.lines:
+            if own.head["method"] != REFERENCE or own.verdict is None:
+                continue
+            for other in self._same_task(own):
+                if other is own or other.verdict is None:
+                    continue
+                entry = {**own.head, "method": other.head["method"]}
+                lines.append({**entry, **compare(own.verdict, other.verdict)})
+        return pd.DataFrame(lines)
+
+    def markdown(self) -> str:
+        """The figures as tables, one per task."""
+        parts = ["# Benchmark\n", legend(), ""]
+        for title, heads, rows, remarks in self.tables():
+            parts += [f"## {title}\n", _markdown(heads, rows), "", *(f"- {text}" for text in remarks), ""]
+        pairs = self.pairs()
+        if len(pairs):
+            parts += ["\n## The search beside the others, row by row\n", PAIRS, "", _markdown(*_cells(pairs)), ""]
+        return "\n".join(parts)
+
+    def html(self) -> str:
+        """The same as a page."""
+        from grace.experiments.page import page
+
+        pairs = self.pairs()
+        ours = frozenset(str(line.head["method"]) for line in self.lines if line.ours)
+        return page(legend(), self.tables(), (PAIRS, *_cells(pairs)) if len(pairs) else None, ours)
+
+    def to_json(self) -> str:
+        """Figures and pairs, null where there is none."""
+        tables = {"results": self.frame(), "pairs": self.pairs()}
+        return json.dumps({k: json.loads(t.to_json(orient="records")) for k, t in tables.items()}, indent=1)
+
+    def write(self, out: str | Path) -> None:
+        """results.csv, pairs.csv, results.md and results.html in a directory."""
+        place = Path(out)
+        place.mkdir(parents=True, exist_ok=True)
+        write_text(place / "results.csv", self.frame().to_csv(index=False, float_format="%.6g"))
+        write_text(place / "pairs.csv", self.pairs().to_csv(index=False, float_format="%.6g"))
+        write_text(place / "results.md", self.markdown())
+        write_text(place / "results.html", self.html())
+
+    def tables(self) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
+        """Per task: a title, column heads, lines of text, and remarks."""
+        firsts = [line for line in self.lines if self._same_task(line)[0] is line]
+        return [(_title(line), *self._table(line), self._remarks(line)) for line in firsts]
+
+    def _table(self, of: Line) -> tuple[list[str], list[list[str]]]:
+        """Figures of a task, each with its ratio to the best peer's."""
+        best = self._best(of)
+        rows = []
+        for line in self._same_task(of):
+            cells = [str(line.head["method"])]
+            for measure in MEASURES:
+                value = line.figures.get(measure)
+                ratio = _ratio(value, best.get(measure))
+                cells.append(number(value) + (f" ({number(ratio)}×)" if np.isfinite(ratio) else ""))
+            rows.append(cells)
+        return ["method", *MEASURES], rows
+
+    def _remarks(self, of: Line) -> list[str]:
+        said = []
+        for line in self._same_task(of):
+            if line.failed:
+                said.append(f"{line.head['method']} failed: {line.failed}")
+            elif line.note:
+                said.append(f"{line.head['method']}: {line.note}")
+        return said
+
+
+def compare(own: Verdict, other: Verdict) -> dict[str, float]:
+    """Two methods on the rows where both answers are valid."""
+    count = min(len(own.valid), len(other.valid))
+    both = own.valid[:count] & other.valid[:count]
+    mine, theirs = own.features[:count][both], other.features[:count][both]
+    equal = mine == theirs
+    near, far = own.distance[:count][both][equal], other.distance[:count][both][equal]
+    found: dict[str, float] = {"both": int(both.sum()), "fewer": _mean(mine < theirs), "more": _mean(mine > theirs)}
+    found |= {"equal": int(equal.sum()), "distance_search": _mean(near), "distance_method": _mean(far)}
+    return {**found, "ratio": _ratio(_mean(near), _mean(far)), "not_farther": _mean(near <= far + NEAR)}
+
+
+PAIRS = (
+    "Rows where both answers are valid (both): the share on which the search changes fewer features, and more; on rows "
+    "where both change equally many (equal), the mean distance of the search and of the other method, their ratio, "
+    "and the share of rows on which the search is not farther."
+)
+
+
+def legend() -> str:
+    lines = [f"- **{name}**: {meaning} ({better} is better)" for name, (better, meaning) in MEASURES.items()]
+    return "\n".join(
+        [*lines, f"\nIn brackets: the ratio to the best peer (one with at least {ENOUGH:.0%} valid answers)."]
+    )
+
+
+def number(value: float | None) -> str:
+    if value is None or not np.isfinite(value):
+        return "–"
+    if 0 < value < 0.001:
+        return "<0.001"
+    return f"{value:.0f}" if value >= 100 or value == round(value) else f"{value:.3g}" if value >= 1 else f"{value:.3f}"
+
+
+def _title(line: Line) -> str:
+    return f"{line.head['data']}, {line.head['domain']} domain, seed {line.head['seed']}, {line.rows} rows"
+
+
+def _ratio(value: float | None, best: float | None) -> float:
+    if value is None or best is None or not np.isfinite(value) or not np.isfinite(best) or best == 0:
+        return float("nan")
+    return value / best
+
+
+def _mean(values: np.ndarray[Any, np.dtype[Any]]) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    rows = [[v if isinstance(v, str) else number(float(v)) for v in row] for row in frame.itertuples(index=False)]
+    return [str(c) for c in frame.columns], rows
+
+
+def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
+
+    rule = "|" + "|".join("---" if h in WORDS else "---:" for h in heads) + "|"
+    return "\n".join([line(heads), rule, *map(line, rows)])

@@ -1,0 +1,134 @@
+"""The file protocol of a runner: a task in, one line per event out. Needs numpy alone.
+
+    python run_PEER.py TASK_FOLDER EVENTS_FILE VARIANT ROWS
+
+`ROWS` are positions, separated by commas. Each event is a line of JSON: {"ready": seconds} after set-up, {"begin": i}
+before row i, and {"row": i, "values": [...] or null, "seconds": s, "error": "..."} after it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+
+class TooLong(BaseException):
+    """A row has taken longer than its limit. Not an Exception, so that no library swallows it."""
+
+
+class Task:
+    """The task as a runner sees it: encoded rows, a category as its position."""
+
+    def __init__(self, folder: Path) -> None:
+        head = json.loads((folder / "task.json").read_text(encoding="utf-8"))
+        with np.load(folder / "task.npz", allow_pickle=False) as arrays:
+            self.arrays = {name: arrays[name] for name in arrays.files}
+        self.rows: Any = self.arrays["rows"]
+        self.train: Any = self.arrays["train"]
+        self.labels: Any = self.arrays["labels"]
+        self.features: list[dict[str, Any]] = head["features"]
+        self.classes: list[Any] = head["classes"]
+        self.seed: int = head["seed"]
+        self.time_limit: float = head["time_limit"]
+        self.categorical = [j for j, f in enumerate(self.features) if "categories" in f]
+        self.numeric = [j for j in range(len(self.features)) if j not in self.categorical]
+
+    def logits(self, rows: Any) -> Any:
+        """The network in float64, as GRACE reads it."""
+        x = np.asarray(rows, dtype=np.float64).reshape(-1, len(self.features))
+        a = self.arrays
+        parts = [(x[:, self.numeric] - a["network.centre"]) / a["network.scale"]]
+        for k, j in enumerate(self.categorical):
+            parts.append(a[f"network.embeddings.{k}.weight"][x[:, j].astype(int)])
+        hidden = np.concatenate(parts, axis=1)
+        layers = sum(name.startswith("network.layers.") for name in a) // 2
+        for k in range(layers):
+            hidden = hidden @ a[f"network.layers.{k}.weight"].T + a[f"network.layers.{k}.bias"]
+            if k + 1 < layers:
+                hidden = np.maximum(hidden, 0)
+        return hidden
+
+    def proba(self, rows: Any) -> Any:
+        """The probability of each class."""
+        scores = self.logits(rows)
+        shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return shifted / shifted.sum(axis=1, keepdims=True)
+
+    def runner_up(self, row: Any) -> int:
+        """The most probable class but the first: the target of methods that need one."""
+        return int(np.argsort(self.logits(row)[0])[-2])
+
+    def inside(self, rows: Any) -> Any:
+        """Rows clipped to the ranges of the domain; categories stay."""
+        out = np.array(rows, dtype=np.float64)
+        for j in self.numeric:
+            out[:, j] = np.clip(out[:, j], self.features[j]["low"], self.features[j]["high"])
+        return out
+
+
+Ask = Callable[[int], "Sequence[float] | None"]
+"""The answer for row i of the task, or None."""
+
+
+def main(prepare: Callable[[Task, str], Ask]) -> None:
+    """Set the peer up, then ask it row by row."""
+    folder, events, variant, positions = sys.argv[1:5]
+    with open(events, "a", encoding="utf-8") as file:
+        start = time.perf_counter()
+        task = Task(Path(folder))
+        ask = prepare(task, variant)
+        write(file, {"ready": time.perf_counter() - start})
+        for i in map(int, positions.split(",")):
+            write(file, {"begin": i})
+            write(file, one(task, ask, i))
+
+
+def one(task: Task, ask: Ask, i: int) -> dict[str, Any]:
+    """The event of one row; whatever the peer raises is its answer's error."""
+    values, error = None, ""
+    random.seed(task.seed + i)
+    np.random.seed(task.seed + i)  # noqa: NPY002 -- the generator that the peers use
+    start = time.perf_counter()
+    try:
+        with limit(task.time_limit):
+            found = ask(i)
+        values = None if found is None else [float(v) for v in found]
+    except TooLong:
+        error = "time"
+    except Exception as reason:
+        error = f"{type(reason).__name__}: {reason}"[:300]
+    return {"row": i, "values": values, "seconds": time.perf_counter() - start, "error": error}
+
+
+@contextmanager
+def limit(seconds: float) -> Iterator[None]:
+    """Raise `TooLong` after so many seconds, where the system has such an alarm: it rings in the main thread only."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def write(file: TextIO, event: dict[str, Any]) -> None:
+    file.write(json.dumps(event) + "\n")
+    file.flush()

@@ -1,0 +1,269 @@
+"""What a method of a benchmark is given and gives back, in memory and on disk.
+
+On disk a task is a folder with `task.json` (features, classes, limits) and `task.npz` (rows and weights); the runners
+of the peers read it with numpy alone. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from grace.datasets import Table
+from grace.errors import GraceError
+from grace.features import Categorical, Domain, Floats
+from grace.models.base import Model, checked_scores, class_codes
+from grace.models.network import Network
+from grace.models.torch import TorchModel
+from grace.schema import Schema
+from grace.training import RECIPES, Recipe, fit
+
+FORMAT = 1
+ENDLESS = 1e50  # what counts as infinite: no network can be asked about it
+HEAD, ARRAYS = "task.json", "task.npz"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One network and the rows to explain. Rows are encoded: one float64 per feature, a category as its
+    position (`task.schema.decode(task.rows)` is the table a person sees)."""
+
+    name: str
+    model: TorchModel
+    schema: Schema
+    """The features with their ranges in the task's domain, categories and spreads."""
+    rows: Floats
+    train: Floats
+    labels: np.ndarray[Any, np.dtype[np.int64]]
+    """The class of each training row, as a position in `model.classes`."""
+    max_features: int = 5
+    gamma: float = 0.5
+    seed: int = 0
+    time_limit: float = 10.0
+    """Seconds a row may take."""
+
+    @property
+    def domain(self) -> Domain:
+        return self.schema.domain
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows to explain as a person sees them."""
+        return self.schema.decode(self.rows)
+
+    @property
+    def train_frame(self) -> pd.DataFrame:
+        """The training rows as a person sees them, with the target."""
+        frame = self.schema.decode(self.train)
+        frame[self.schema.target or "class"] = np.array(self.model.classes, dtype=object)[self.labels]
+        return frame
+
+    def classes_of(self, rows: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The class the model gives to each row, read in float64."""
+        return classes_of(self.model, rows)
+
+    def select(self, index: Sequence[int]) -> Task:
+        """The same task for some of its rows."""
+        return replace(self, rows=self.rows[list(index)])
+
+    def fingerprint(self) -> str:
+        """A hash of everything that decides the answers."""
+        head = {**self._head(), "weights": self.model.fingerprint()}
+        digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
+        for array in (self.rows, self.train, self.labels):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def _head(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "schema": self.schema.to_dict(),
+            "features": [_feature(self.schema, j) for j in range(len(self.schema))],
+            "classes": list(self.model.classes),
+            "hidden": list(_network(self.model).hidden),
+            "max_features": self.max_features,
+            "gamma": self.gamma,
+            "seed": self.seed,
+            "time_limit": self.time_limit,
+        }
+
+    def save(self, folder: Path) -> None:
+        """Write the task for a runner."""
+        folder.mkdir(parents=True, exist_ok=True)
+        network = _network(self.model)
+        arrays = {f"network.{k}": v.detach().cpu().numpy() for k, v in network.state_dict().items()}
+        np.savez(folder / ARRAYS, rows=self.rows, train=self.train, labels=self.labels, **arrays)
+        (folder / HEAD).write_text(json.dumps(self._head(), ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Task:
+        """The task that `save` wrote."""
+        head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
+        if head.get("format") != FORMAT:
+            raise GraceError(f"{folder / HEAD} has format {head.get('format')!r}; this version reads format {FORMAT}")
+        schema = Schema.from_dict(head["schema"])
+        with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
+            network = Network(schema, head["hidden"], len(head["classes"])).double()
+            state = {k.removeprefix("network."): torch.as_tensor(arrays[k]) for k in arrays if k.startswith("network.")}
+            network.load_state_dict(state)
+            rows, train, labels = arrays["rows"], arrays["train"], arrays["labels"]
+        module = network.eval().requires_grad_(False)
+        model = TorchModel(module, tuple(head["classes"]), outputs="logits", schema=schema)
+        limits = {k: head[k] for k in ("name", "max_features", "gamma", "seed", "time_limit")}
+        return cls(model=model, schema=schema, rows=rows, train=train, labels=labels, **limits)
+
+
+def classes_of(model: Model, rows: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The class a model gives to each encoded row, as a position in its classes."""
+    scores = checked_scores(model, torch.as_tensor(rows, dtype=torch.float64))
+    return np.asarray(scores.argmax(dim=1).numpy())
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a method found, encoded, one row per row of the task; NaN throughout where it found nothing."""
+
+    rows: Floats
+    seconds: Floats | None = None
+    """What each row took when it was asked alone; NaN where it was not."""
+    batch_seconds: float | None = None
+    """What all rows took in one call."""
+    tried: int | None = None
+    """How many rows were tried, from the first; None for all."""
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answers as JSON, null for what is not there."""
+        return {
+            "rows": [row.tolist() if np.isfinite(row).all() else None for row in self.rows],
+            "seconds": None if self.seconds is None else [s if np.isfinite(s) else None for s in self.seconds.tolist()],
+            "batch_seconds": self.batch_seconds,
+            "tried": self.tried,
+            "note": self.note,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], width: int) -> Answers:
+        """The answers that `to_dict` wrote, for rows of so many features."""
+        rows = np.array([[np.nan] * width if row is None else row for row in data["rows"]], dtype=np.float64)
+        seconds = None if data["seconds"] is None else np.array(data["seconds"], dtype=np.float64)
+        return cls(rows.reshape(-1, width), seconds, data["batch_seconds"], data["tried"], data["note"])
+
+
+Method = Callable[[Task], "Answers | pd.DataFrame | Floats"]
+"""A method of a benchmark: it may also return just the rows, as a DataFrame or encoded, NaN for no answer."""
+
+
+def as_answers(task: Task, found: object) -> Answers:
+    """What a method returned as `Answers`, or an error that says what is wrong with it. Rows that cannot be are no
+    answers, and noted."""
+    if isinstance(found, pd.DataFrame):
+        if len(found) != len(task.rows):
+            raise GraceError(f"the method returned {len(found)} rows for {len(task.rows)}")
+        found = task.schema.encode(found, missing=True)
+    answers = found if isinstance(found, Answers) else Answers(_numbers(task, found))
+    rows = _numbers(task, answers.rows).copy()
+    seconds = None if answers.seconds is None else np.asarray(answers.seconds, dtype=np.float64)
+    if seconds is not None and seconds.shape != (len(rows),):
+        raise GraceError(f"the method returned seconds of shape {seconds.shape} for {len(rows)} rows")
+    troubles: Counter[str] = Counter()
+    for i in np.flatnonzero(~np.isnan(rows).all(axis=1)):
+        rows[i], trouble = checked_row(task, rows[i])
+        troubles[trouble] += bool(trouble)
+    notes = [f"{count} of {len(rows)} rows: {trouble}" for trouble, count in troubles.most_common() if count]
+    return replace(answers, rows=rows, seconds=seconds, note="; ".join(filter(None, (answers.note, *notes))))
+
+
+def _numbers(task: Task, rows: object) -> Floats:
+    try:
+        out = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError) as reason:
+        raise GraceError(f"the method returned {type(rows).__name__}, not rows of numbers: {reason}") from reason
+    if out.shape != task.rows.shape:
+        raise GraceError(f"the method returned shape {out.shape}; {task.rows.shape} was expected")
+    return out
+
+
+def checked_row(task: Task, values: object) -> tuple[Floats, str]:
+    """The row of an answer, NaN throughout if it cannot be one, and what is wrong with it."""
+    nothing = np.full(task.rows.shape[1], np.nan)
+    try:
+        row = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return nothing, "an answer that is not a list of numbers"
+    if row.shape != nothing.shape:
+        return nothing, f"an answer of shape {row.shape} instead of {nothing.shape}"
+    if not (np.abs(row) < ENDLESS).all():
+        return nothing, "an answer with NaN or infinity"
+    for j, feature in enumerate(task.schema.features):
+        if isinstance(feature, Categorical) and row[j] not in range(len(feature.categories)):
+            return nothing, f"a category of {feature.name!r} that does not exist"
+    return row, ""
+
+
+def prepare(
+    table: Table,
+    *,
+    domain: Domain = "central",
+    rows: int = 100,
+    seed: int = 0,
+    max_features: int = 5,
+    gamma: float = 0.5,
+    time_limit: float = 10.0,
+) -> Task:
+    """The network of a table and the first of its test rows, with missing cells filled in as in training."""
+    parts = table.split(seed)
+    model = network_of(table, seed, seed)
+    assert model.schema is not None
+    train = model.impute(parts.train)
+    schema = Schema.infer(train, domain=domain, like=model.schema)
+    return Task(
+        name=table.name,
+        model=model,
+        schema=schema,
+        rows=schema.encode(model.impute(parts.test.head(rows))),
+        train=schema.encode(train),
+        labels=class_codes(parts.train[table.target], model.classes, table.name),
+        max_features=max_features,
+        gamma=gamma,
+        seed=seed,
+        time_limit=time_limit,
+    )
+
+
+def network_of(table: Table, split_seed: int, seed: int) -> TorchModel:
+    """A network on the training part of a split; another seed gives other first weights and another order."""
+    parts = table.split(split_seed)
+    recipe = RECIPES.get(table.name, Recipe())
+    return fit(parts.train, schema=table.declared, recipe=recipe, validation=parts.validation, seed=seed)
+
+
+def _network(model: TorchModel) -> Network:
+    if not isinstance(model.module, Network):
+        raise GraceError("a benchmark needs a network that grace.training.fit made")
+    return model.module
+
+
+def _feature(schema: Schema, j: int) -> dict[str, Any]:
+    """What a runner needs to know about a feature."""
+    feature = schema.features[j]
+    if isinstance(feature, Categorical):
+        return {"categories": len(feature.categories), "open": schema.open_codes(j).tolist()}
+    low, high = feature.bounds
+    return {
+        "low": low,
+        "high": high,
+        "integer": bool(feature.integer),
+        "decimals": feature.decimals or 0,
+        "spread": feature.spread or 1.0,
+    }
