@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from html import escape
 
-from grace.report import STYLE
+from grace.report import document
 
 Table = tuple[list[str], list[list[str]]]
 
-MORE = """
-body { max-width:78rem; } td,th { font-size:.85rem; padding:.3rem .5rem; } h2 { margin-top:2rem; }
-td:first-child { white-space:nowrap; } tr.ours td:first-child { font-weight:600; color:var(--new); }
-ul { padding-left:1.2rem; }
-"""
+MORE = """<style>
+main.grace{max-width:78rem} .grace td,.grace th{font-size:.85rem;padding:.3rem .5rem}
+.grace td:first-child{white-space:nowrap} .grace tr.ours td:first-child{font-weight:600;color:var(--grace-new)}
+</style>"""
 
 
 def page(
@@ -25,25 +24,19 @@ def page(
     parts = []
     for title, heads, rows, remarks in tasks:
         said = "".join(f"<li>{escape(r)}</li>" for r in remarks)
-        parts.append(f"<h2>{escape(title)}</h2>{_table(heads, rows, ours)}<ul class=note>{said}</ul>")
+        parts.append(f"<h2>{escape(title)}</h2>{_table(heads, rows, ours)}<ul class=grace-soft>{said}</ul>")
     if pairs is not None:
         words, heads, rows = pairs
         parts.append(f"<h2>The search beside the others, row by row</h2><p>{escape(words)}</p>{_table(heads, rows)}")
     meanings = "".join(f"<li>{_bold(line[2:])}</li>" for line in legend.splitlines() if line.startswith("- "))
     rest = " ".join(line for line in legend.splitlines() if not line.startswith("- "))
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>Benchmark</title><style>{STYLE}{MORE}</style></head>
-<body><h1>Benchmark</h1>
-{"".join(parts)}
-<h2>What the columns mean</h2><ul>{meanings}</ul><p>{escape(rest.strip())}</p>
-</body></html>
-"""
+    columns = f"<h2>What the columns mean</h2><ul>{meanings}</ul><p>{escape(rest.strip())}</p>"
+    return document("Benchmark", f"{MORE}<h1>Benchmark</h1>{''.join(parts)}{columns}")
 
 
 def _table(heads: list[str], rows: list[list[str]], ours: frozenset[str] = frozenset()) -> str:
     words = ("data", "domain", "method")
-    kinds = ["" if h in words else " class=n" for h in heads]
+    kinds = ["" if h in words else " class=grace-n" for h in heads]
     top = "".join(f"<th{k}>{escape(h)}</th>" for h, k in zip(heads, kinds, strict=True))
     body = "".join(
         f"<tr{' class=ours' if row[0] in ours else ''}>"
@@ -51,7 +44,7 @@ def _table(heads: list[str], rows: list[list[str]], ours: frozenset[str] = froze
         + "</tr>"
         for row in rows
     )
-    return f"<div class=scroll><table><tr>{top}</tr>{body}</table></div>"
+    return f"<div class=grace-scroll><table><tr>{top}</tr>{body}</table></div>"
 
 
 def _cell(text: str) -> str:

@@ -18,8 +18,8 @@ from grace.explainer import Explainer
 from grace.explanation import Explanation
 from grace.features import Value
 from grace.lime import Lime, LimeExplanation
+from grace.pictures import svg
 from grace.study.design import DESIGN, METHODS, MINUTES, MODEL, RESPONSES, TASKS, Account, Arm, Item, Study
-from grace.study.pictures import picture_of
 from grace.study.store import Store
 
 BESIDE_PICTURE = 2  # features of LIME's that are put in words where a picture shows them all, as in the paper
@@ -94,7 +94,7 @@ def make(
 
 def _item(e: Explanation, other: LimeExplanation) -> Item:
     accounts = {
-        "grace": Account(e.text(), e.text(), picture_of(e)),
+        "grace": Account(e.text(), e.text(), svg(e, width=460)),
         "lime": Account(other.text(), other.text(BESIDE_PICTURE), other.picture()),
     }
     row: dict[str, Value] = dict(e.row)
