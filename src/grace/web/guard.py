@@ -1,0 +1,87 @@
+"""What all pages have in common: security headers, a limit on what is sent, and a server that stops cleanly."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable
+
+import uvicorn
+from fastapi import FastAPI, HTTPException, Request, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from grace.errors import GraceError
+
+MOST_BYTES = 1 << 20
+TOO_LONG = f"What was sent is too long; the most is {MOST_BYTES >> 20} MB."
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def guard(app: FastAPI, headers: dict[str, str]) -> None:
+    """Give every answer the headers that it does not have."""
+
+    @app.middleware("http")
+    async def add(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
+        response = await call(request)
+        for name, value in headers.items():
+            response.headers.setdefault(name, value)
+        return response
+
+
+class Limited:
+    """An app to which nobody can send more than MOST_BYTES, whatever length they announce."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        got = 0
+
+        async def counted() -> Message:
+            nonlocal got
+            message = await receive()
+            got += len(message.get("body", b""))
+            if got > MOST_BYTES:
+                raise HTTPException(413, TOO_LONG)
+            return message
+
+        await self.app(scope, counted, send)
+
+
+def run(app: FastAPI, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve an app until interrupted; `ready` is told the address. What is asked for is not logged."""
+    place = listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    ready(f"http://{shown}:{place.getsockname()[1]}/")
+    settings = uvicorn.Config(
+        app, access_log=False, log_level="warning", server_header=False, timeout_graceful_shutdown=3
+    )
+    try:
+        uvicorn.Server(settings).run(sockets=[place])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        place.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at the address, or an error that says what to do."""
+    place = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        place.bind((host, port))
+        place.listen(128)
+    except OSError as reason:
+        place.close()
+        raise GraceError(f"port {port} of {host} cannot be used: {reason.strerror}; choose another --port") from reason
+    return place
