@@ -5,6 +5,7 @@ rows       a row as people send it: cells, CSV and JSON
 state      everything a page shows, as the query of its address
 served     models on offer: explaining in threads of their own
 cards      a feature as inputs
-pages, api, downloads   what is served
+showing    the templates, filled in
+pages, api, downloads   what is served; refusing says what went wrong
 command    `grace serve`
 """

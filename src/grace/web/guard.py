@@ -6,7 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable
 
 import uvicorn
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grace.errors import GraceError
@@ -39,23 +39,37 @@ def guard(app: FastAPI, headers: dict[str, str]) -> None:
 
 
 class Limited:
-    """An app to which nobody can send more than MOST_BYTES, whatever length they announce."""
+    """An app to which nobody can send more than MOST_BYTES, whatever length they announce; `refuse` answers them."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, refuse: Callable[[Request], Response]) -> None:
+        self.app, self.refuse = app, refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        got = 0
-
-        async def counted() -> Message:
-            nonlocal got
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        body, going = b"", True
+        while going:
             message = await receive()
-            got += len(message.get("body", b""))
-            if got > MOST_BYTES:
-                raise HTTPException(413, TOO_LONG)
-            return message
+            if message["type"] != "http.request":
+                return
+            body += message.get("body", b"")
+            going = message.get("more_body", False)
+            if len(body) > MOST_BYTES:
+                response = self.refuse(Request(scope))
+                response.headers.update(HEADERS)  # it is made outside the guard
+                await response(scope, receive, send)
+                return
+        read = False
 
-        await self.app(scope, counted, send)
+        async def again() -> Message:
+            nonlocal read
+            if read:
+                return await receive()
+            read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.app(scope, again, send)
 
 
 def run(app: FastAPI, host: str, port: int, ready: Callable[[str], None]) -> None:

@@ -68,9 +68,7 @@ def read_row(schema: Schema, sent: Mapping[str, Any], *, impute: bool = False) -
     names = schema.names
     for column in sent:
         if column not in names and column != schema.target:
-            raise GraceError(
-                f"column {column!r} is unknown to the model; drop it, or rename it to one of {some(names)}"
-            )
+            raise GraceError(f"column {column!r} is unknown to the model; drop or rename it; known are {some(names)}")
     row: dict[str, Value] = {}
     for feature in schema.features:
         given = sent.get(feature.name)

@@ -100,8 +100,9 @@ class Served:
         row = self.examples.iloc[number - 1]
         return {f.name: cell(f, plain(row[f.name])) for f in self.schema.features}
 
-    def after(self, number: int, code: int | None = None, by: int = 1) -> int:
+    def after(self, number: int, of: Value | None = None, by: int = 1) -> int:
         """The next example (by = -1: the one before), of a class if one is given; round and round."""
+        code = None if of is None else self.classes.index(of)
         count = len(self.examples)
         for step in range(1, count + 1):
             at = (number - 1 + by * step) % count

@@ -2,6 +2,7 @@
 
     model     which of several models
     row       the number of an example row, or
+    of        go through the examples of this class only
     is.NAME   the cells of a row of one's own
     now.NAME  a cell that was moved, to see what the model says then
     freeze, up, down       features that must not change, may only rise, may only fall
@@ -44,6 +45,7 @@ class State:
     model: str
     row: Mapping[str, Value]
     example: int | None = None
+    of: Value | None = None
     moved: Mapping[str, Value] = field(default_factory=dict)
     frozen: tuple[str, ...] = ()
     up: tuple[str, ...] = ()
@@ -101,6 +103,8 @@ class State:
             out.append(("row", str(self.example)))
         else:
             out += [(f"is.{name}", written(value)) for name, value in self.row.items()]
+        if self.of is not None:
+            out.append(("of", str(self.of)))
         out += [(f"now.{name}", written(value)) for name, value in self.moved.items()]
         for key, names in (("freeze", self.frozen), ("up", self.up), ("down", self.down)):
             out += [(key, name) for name in names]
@@ -173,7 +177,8 @@ class Reader:
             up=tuple(n for n in self.features("up", schema, Numeric) if n not in frozen),
             down=tuple(n for n in self.features("down", schema, Numeric) if n not in frozen),
             never=self.never(schema),
-            against=self.against(served),
+            against=self.label("against", served),
+            of=self.label("of", served),
             most=self.whole("k", 1, len(schema)),
             answers=self.whole("n", 1, MOST_ANSWERS) or ANSWERS,
             style=self.among("style", ALL_STYLES, usual_style(schema)),
@@ -194,11 +199,10 @@ class Reader:
         asked, before = self.last("row"), self.last("from")
         own = self.named("is.")
         number = self.whole("row", 1, len(served.examples)) if asked else None
-        step, _, code = self.last("step").partition(".")
+        step = self.last("step")
         if step in ("next", "previous"):
-            of = int(code) if code.isascii() and code.isdigit() and int(code) < len(served.classes) else None
             here = number or (0 if step == "next" else 1)
-            number = served.after(here, of, 1 if step == "next" else -1)
+            number = served.after(here, self.label("of", served), 1 if step == "next" else -1)
             return True, number, served.example(number)
         fresh = any(k == "from" for k, _ in self.pairs) and asked != before
         if own and not (fresh and number):
@@ -244,8 +248,9 @@ class Reader:
                     out[feature.name] = barred
         return out
 
-    def against(self, served: Served) -> Value | None:
-        said = self.last("against")
+    def label(self, key: str, served: Served) -> Value | None:
+        """A class."""
+        said = self.last(key)
         found = next((c for c in served.classes if str(c) == said), None)
         if said and found is None:
             self.errors.append(f"unknown class {said!r}; the classes are {some(served.classes)}")

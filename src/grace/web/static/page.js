@@ -46,7 +46,7 @@ document.addEventListener("click", event => {
 // everything else is part of the question
 document.addEventListener("change", event => {
   const at = event.target;
-  if (at.form !== form || !at.name || at.name.startsWith("now.")) return;
+  if (at.form !== form || !at.name || at.name === "of" || at.name.startsWith("now.")) return;
   if (at.name === "row") return form.requestSubmit();
   if (at.name === "up" || at.name === "down") {
     const other = { up: "down", down: "up" }[at.name];
