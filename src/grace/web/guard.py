@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Awaitable, Callable
 
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -74,6 +73,10 @@ class Limited:
 
 def run(app: FastAPI, host: str, port: int, ready: Callable[[str], None]) -> None:
     """Serve an app until interrupted; `ready` is told the address. What is asked for is not logged."""
+    try:
+        import uvicorn
+    except ImportError as reason:
+        raise GraceError("serving pages needs uvicorn; pip install 'grace-xai[web]'") from reason
     place = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{place.getsockname()[1]}/")
