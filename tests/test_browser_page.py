@@ -126,6 +126,7 @@ def test_freeze_language_and_the_way_back(browser: Browser, demo: str) -> None:
         keep.check()
         expect(sentence).not_to_contain_text("bare nuclei")
         assert sentence.inner_text().startswith("Had ")
+        expect(page.locator("#spoken")).to_contain_text("Had ")  # read aloud
         assert page.get_by_label("bare nuclei", exact=True).input_value() == "10"
         assert keep.is_visible()  # a limited feature stays at the top, and the keyboard where it was
         assert page.evaluate("document.activeElement.name") == "freeze"

@@ -7,9 +7,11 @@ import json
 import re
 import socket
 import struct
+import sys
 import threading
 import time
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree
 
@@ -136,7 +138,7 @@ def test_no_asset_comes_from_elsewhere_and_headers_forbid_it(client: TestClient)
         assert policy.startswith("default-src 'self'"), path
         assert "unsafe" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["cache-control"] == ("no-cache" if path.startswith("/static/") else "no-store")
         if answer.headers["content-type"].startswith("text/html"):
             tags = Tags(answer.text)
             links = [t.get(k, "") for _, t in tags.tags for k in ("href", "src", "action", "hx-get")]
@@ -265,6 +267,31 @@ def test_what_is_asked_reaches_the_answer(client: TestClient) -> None:
     assert "because bare nuclei were too high" in because
     same = says(client.get("/answer", params={**base, "against": "malignant"}).text)
     assert "already" in same
+
+
+def test_a_question_that_cannot_be_asked_is_said(client: TestClient) -> None:
+    between = {"model": "cancer95", "row": "1", "low.mitoses": "1.2", "high.mitoses": "1.4"}
+    for path in ("/", "/answer", "/more"):
+        page = client.get(path, params=between)
+        assert page.status_code == 200
+        assert "no whole number lies between" in page.text
+
+
+def test_questions_that_wait_together_get_the_answers_they_get_alone(cancer: Served) -> None:
+    questions = [Question(cancer.example(i), {"max_features": 3}, drawn=i % 2 == 0) for i in range(1, 40)]
+    bad = Question({**cancer.example(1), "mitoses": float("inf")}, {"max_features": 3})
+
+    async def together() -> list[object]:
+        cancer.answers.clear()
+        return await asyncio.gather(*(cancer.explain(q) for q in [*questions, bad]), return_exceptions=True)
+
+    async def alone(question: Question) -> object:
+        cancer.answers.clear()
+        return await cancer.explain(question)
+
+    *found, failed = asyncio.run(together())
+    assert isinstance(failed, GraceError)
+    assert found == [asyncio.run(alone(q)) for q in questions]
 
 
 def test_a_miss_says_what_would_help_and_links_to_it(client: TestClient) -> None:
@@ -501,11 +528,15 @@ def test_a_proof_does_not_hold_up_predictions(evil: Served) -> None:
     async def both() -> list[float]:
         slow = asyncio.ensure_future(evil.slow.run(lambda _: release.wait(10)))
         await asyncio.sleep(0)
-        shares = await evil.predict(row)
         plain = await evil.explain(Question(row, {"max_features": 2}))
+        quick = asyncio.ensure_future(evil.quick.run(lambda _: release.wait(10)))
+        await asyncio.sleep(0)
+        shares = await evil.predict(row)
         assert not slow.done()
+        assert not quick.done()
         release.set()
         assert await slow
+        assert await quick
         assert plain.e.success
         return shares
 
@@ -513,7 +544,7 @@ def test_a_proof_does_not_hold_up_predictions(evil: Served) -> None:
 
 
 def test_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyPatch, alone: TestClient, evil: Served) -> None:
-    monkeypatch.setattr(evil.quick, "waiting", 10**6)
+    monkeypatch.setattr(evil.instant, "waiting", 10**6)
     answer = alone.post("/api/predict", json={"row": evil.example(1)})
     assert answer.status_code == 503
     assert "Try again" in answer.json()["error"]
@@ -534,7 +565,7 @@ def test_answers_are_remembered_and_the_same(evil: Served) -> None:
     assert again < first
 
 
-def test_without_training_rows_a_typical_row_is_shown(tmp_path: object) -> None:
+def test_without_training_rows_a_typical_row_is_shown(tmp_path: Path) -> None:
     explainer().save(str(tmp_path), background=False)
     served = Served("bare", grace.load(str(tmp_path)))
     assert len(served.examples) == 1
@@ -576,3 +607,12 @@ def test_the_command_says_what_is_wrong() -> None:
     code, said = run("--demo", "--data", "nothing", "--port", "0")
     assert code == 1
     assert "no table 'nothing'" in said
+
+
+def test_serving_names_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    explainer().save(str(tmp_path / "model"))
+    for missing in ("uvicorn", "grace.web.pages"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, missing, None)
+            said = CliRunner().invoke(main, ["serve", str(tmp_path / "model"), "--port", "0"])
+            assert (said.exit_code, "grace-xai[web]" in said.output) == (1, True)

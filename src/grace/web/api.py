@@ -106,7 +106,7 @@ def question(asked: Why, served: Served) -> Question:
     limits["ranges"] = {name: _range(schema, name, span) for name, span in asked.ranges.items()} or None
     if asked.against is not None:
         limits["against"] = next((c for c in served.classes if str(c) == str(asked.against)), asked.against)
-    return Question(row, limits)
+    return Question(row, limits, drawn=False)
 
 
 def _range(schema: Schema, name: str, span: list[Any]) -> list[Value | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from grace.errors import GraceError
 if TYPE_CHECKING:
     from grace.web.served import Served
 
+SWITCH = 0.0005  # seconds; with Python's own 5 ms an answer waits after each of its many small steps for a busy server
 CASE_STUDY = "Row 1 is the patient of the paper’s case study, whom the network has not seen."
 UNSEEN = "Row 1 is one that the network has not seen."
 
@@ -41,7 +43,8 @@ def serve(directories: tuple[str, ...], demo: bool, data: tuple[str, ...], host:
     import torch
 
     listen(host, port).close()  # a port that is taken is found out before the training
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # small networks: one row is too little work to share
+    sys.setswitchinterval(SWITCH)
     models = [trained(name) for name in dict.fromkeys(data or ("cancer95",))] if demo else opened(directories)
     app = create_app(models)
     run(app, host, port, lambda address: click.echo(f"The page is at {address} (Ctrl-C to stop).", err=True))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grace.errors import GraceError
@@ -34,6 +36,15 @@ def guard(app: FastAPI, headers: dict[str, str]) -> None:
         response = await call(request)
         for name, value in headers.items():
             response.headers.setdefault(name, value)
+        return response
+
+
+class Kept(StaticFiles):
+    """Files that a browser may keep, if it asks each time whether they have changed."""
+
+    def file_response(self, *given: Any, **named: Any) -> Response:
+        response = super().file_response(*given, **named)
+        response.headers["Cache-Control"] = "no-cache"
         return response
 
 
@@ -81,7 +92,13 @@ def run(app: FastAPI, host: str, port: int, ready: Callable[[str], None]) -> Non
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{place.getsockname()[1]}/")
     settings = uvicorn.Config(
-        app, access_log=False, log_level="warning", server_header=False, timeout_graceful_shutdown=3
+        app,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=3,
+        h11_max_incomplete_event_size=MOST_BYTES,  # a form of a wide table makes a long address
+        http="h11",
     )
     try:
         uvicorn.Server(settings).run(sockets=[place])
@@ -93,7 +110,9 @@ def run(app: FastAPI, host: str, port: int, ready: Callable[[str], None]) -> Non
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket at the address, or an error that says what to do."""
-    place = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # said to be TCP, as asyncio else leaves small packets to wait for each other (40 ms an answer)
+    place = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         place.bind((host, port))

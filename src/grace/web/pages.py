@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
-from fastapi.staticfiles import StaticFiles
 
 from grace import __version__
 from grace.errors import GraceError
@@ -16,7 +15,7 @@ from grace.pictures import STYLE
 from grace.report import LOOK
 from grace.web import api
 from grace.web.downloads import KINDS, download
-from grace.web.guard import HEADERS, guard
+from grace.web.guard import HEADERS, Kept, guard
 from grace.web.refusing import refusals
 from grace.web.rows import parse_table, read_row
 from grace.web.sending import sent_row
@@ -39,7 +38,7 @@ def create_app(models: Sequence[Served]) -> FastAPI:
             served.close()
 
     app = FastAPI(title="GRACE", version=__version__, docs_url=None, redoc_url=None, lifespan=life)
-    app.mount("/static", StaticFiles(packages=[("grace.web", "static")]))
+    app.mount("/static", Kept(packages=[("grace.web", "static")]))
     app.include_router(api.router(offered))
     look = STYLE + LOOK
 

@@ -87,7 +87,17 @@ function arrange() {
   if (focused !== document.activeElement) focused.focus({ preventScroll: true });
 }
 
-document.body.addEventListener("htmx:afterSettle", arrange);
+// read aloud: a region that was there before the words, as those that come with them are often passed over
+let said = document.getElementById("says")?.textContent;
+function speak() {
+  const now = document.querySelector("#answer .alert, #says")?.textContent;
+  if (now !== said) document.getElementById("spoken").textContent = said = now;
+}
+
+document.body.addEventListener("htmx:afterSettle", () => {
+  arrange();
+  speak();
+});
 
 document.getElementById("find").addEventListener("input", event => {
   const wanted = event.target.value.toLowerCase();
