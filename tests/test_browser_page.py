@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no test in a real browser")
 expect = api.expect
+expect.set_options(timeout=10_000)
 CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
 
 
@@ -89,8 +90,9 @@ def visit(browser: Browser, address: str, **settings: object) -> Iterator[Page]:
 
 def test_move_a_slider_until_the_class_flips(browser: Browser, demo: str) -> None:
     with visit(browser, demo) as page:
-        page.get_by_text("Had bare nuclei been 9 points lower and normal nucleoli 1 point lower").wait_for()
-        page.get_by_text("Within these ranges, no single change could have done it.").wait_for()  # loaded afterwards
+        sentence = page.locator("#says")
+        expect(sentence).to_contain_text("Had bare nuclei been 9 points lower and normal nucleoli 1 point lower")
+        expect(sentence).to_contain_text("no single change could have done it")  # loaded afterwards
         assert page.get_by_role("heading", name="It could also have been otherwise").is_visible()
         status = page.locator("#moved")
         assert "The model says malignant" in status.inner_text()
@@ -178,6 +180,7 @@ def test_by_keyboard_alone(browser: Browser, demo: str) -> None:
         page.keyboard.press("Tab")  # slider
         page.keyboard.press("End")
         page.wait_for_url("**/?row=2&now.mitoses=10")
+        assert page.locator("#others .card:visible").count() == 1  # stays where it is while it is moved
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
 

@@ -10,7 +10,7 @@ import httpx2 as httpx
 import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import grace
@@ -186,7 +186,7 @@ def queries(draw: st.DrawFn) -> list[tuple[str, str]]:
 
 
 @given(queries())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None)
 def test_the_short_address_says_the_same(evil: Served, pairs: list[tuple[str, str]]) -> None:
     for several in (False, True):
         state, _ = read_state(pairs, {evil.name: evil})

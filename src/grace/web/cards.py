@@ -39,10 +39,6 @@ class Card:
         return isinstance(self.feature, Numeric)
 
     @property
-    def unit(self) -> str:
-        return self.feature.unit if isinstance(self.feature, Numeric) else ""
-
-    @property
     def now(self) -> str:
         """The moved value, as the input holds it."""
         return written(self.moved)

@@ -22,7 +22,6 @@ from grace.web.rows import written
 from grace.web.served import Answer, Served
 from grace.web.state import ALL_STYLES, MOST_ANSWERS, State, read_state, usual_style
 
-LANGUAGES = {"en": "English", "de": "Deutsch"}
 STYLE_WORDS = {
     "exact": "exact numbers",
     "magnitude": "about how much",
@@ -71,7 +70,7 @@ class Pages:
             "styles": [(s, STYLE_WORDS[s]) for s in ALL_STYLES],
             "usual_style": usual_style(served.schema),
             "forms": [(f, FORM_WORDS[f]) for f in languages.FORMS],
-            "languages": [(code, LANGUAGES.get(code, code)) for code in languages.names()],
+            "languages": [(code, languages.load(code).NAME) for code in languages.names()],
             "own_language": served.schema.language,
             "wrong": wrong,
             "pasted": pasted,
@@ -177,7 +176,6 @@ class Pages:
     def show(
         self, name: str, parts: dict[str, Any], status: int = 200, url: tuple[str, State] | None = None
     ) -> HTMLResponse:
-        headers = (
-            {} if url is None or parts.get("errors") or parts.get("moved_errors") else {url[0]: self.address(url[1])}
-        )
+        wrong = parts.get("errors") or parts.get("moved_errors")
+        headers = {} if url is None or wrong else {url[0]: self.address(url[1])}
         return HTMLResponse(self.templates.get_template(name).render(**parts), status, headers)

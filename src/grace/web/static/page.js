@@ -90,11 +90,15 @@ function arrange() {
 // read aloud: a region that was there before the words, as those that come with them are often passed over
 let said = document.getElementById("says")?.textContent;
 function speak() {
-  const now = document.querySelector("#answer .alert, #says")?.textContent;
-  if (now !== said) document.getElementById("spoken").textContent = said = now;
+  const words = document.querySelector("#answer .alert, #says");
+  if (!words || words.textContent === said) return;
+  const spoken = document.getElementById("spoken");
+  spoken.lang = words.lang || "en";
+  spoken.textContent = said = words.textContent;
 }
 
-document.body.addEventListener("htmx:afterSettle", () => {
+document.body.addEventListener("htmx:afterSettle", event => {
+  if (event.target.closest("#moved")) return; // nothing moves under a hand on a slider
   arrange();
   speak();
 });
