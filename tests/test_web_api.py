@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import struct
 import sys
@@ -291,3 +292,14 @@ def test_questions_that_wait_together_get_the_answers_they_get_alone(cancer: Ser
         assert (answer.e.text(), answer.e.changes) == (single.e.text(), single.e.changes)
         assert answer.e.after == pytest.approx(single.e.after)  # the last digit may hang on the size of a batch
         assert bool(answer.columns) == question.drawn
+
+
+def test_the_documented_bodies_work(client: TestClient, cancer: Served) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "page.md").read_text(encoding="utf-8")
+    patient, more = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
+    assert patient["row"] == cancer.example(1)
+    plain = client.post("/api/explain", json=patient).json()
+    assert plain["text"].startswith("Had bare nuclei been 9 points lower")
+    rich = client.post("/api/explain", json={**more, **patient}).json()
+    assert rich["proof"]["verdict"] == "minimal"
+    assert rich["text"].startswith("Wäre")
