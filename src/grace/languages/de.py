@@ -25,6 +25,7 @@ WORDS = Words(
     less="niedriger",
     missing="„keine Angabe“",
 )
+NAME = "Deutsch"
 SCREEN = {"feature": "Merkmal", "is": "ist", "would": "wäre", "or": "Oder: ", "note": "Hinweis: "}
 
 PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "etwas mehr als ", "just <": "etwas weniger als "}

@@ -21,6 +21,7 @@ WORDS = Words(
     less="lower",
     missing="missing",
 )
+NAME = "English"
 SCREEN = {"feature": "feature", "is": "is", "would": "would be", "or": "Or: ", "note": "Note: "}
 
 PERCENT = {"": "", ">": "more than ", "<": "less than ", "just >": "just over ", "just <": "just under "}
