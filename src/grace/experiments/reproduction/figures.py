@@ -114,7 +114,8 @@ def gamma(frame: pd.DataFrame) -> Figure:
             if each["paper"].notna().any():
                 style = {"color": "#555555", "marker": "x", "linestyle": ":", "linewidth": 1}
                 axes.plot([f"{g:g}" for g in each["gamma"]], each["paper"], **style)
-                axes.annotate(f"{data} (paper)", (0, each["paper"].iloc[0]), fontsize=7, color="#555555", va="bottom")
+                said, start = f"{data} (paper)", (0, each["paper"].iloc[0])
+                axes.annotate(said, start, (4, 5), textcoords="offset points", fontsize=7, color="#555555")
         axes.set_title(NAMES[method], fontsize=9)
         axes.set_xlabel("γ")
     grid[0][0].set_ylabel("info-gain (raw)")
@@ -143,15 +144,17 @@ def case_study(figures: Figures) -> Figure:
             (change["old"], line),
             arrowprops={"arrowstyle": "->", "color": "#333333", "lw": 1.5},
         )
-        right.plot(change["old"], line, marker="o", color=FOR, markersize=10, linestyle="none")
-        right.plot(change["new"], line, marker="D", color=AGAINST, markersize=10, linestyle="none")
-        for value, side in ((change["old"], label), (change["new"], other)):
-            right.annotate(
-                f"{value:g}\n{side}", (value, line), (0, 11), textcoords="offset points", ha="center", fontsize=8
-            )
+        right.plot(change["old"], line, marker="o", color=FOR, markersize=10, linestyle="none", label=f"is: {label}")
+        right.plot(
+            change["new"], line, marker="D", color=AGAINST, markersize=9, linestyle="none", label=f"would be: {other}"
+        )
+        for value in (change["old"], change["new"]):
+            right.annotate(f"{value:g}", (value, line), (0, 9), textcoords="offset points", ha="center", fontsize=9)
     right.set_yticks(range(len(changes)), [c["feature"].replace("_", " ") for c in changes])
-    right.set_ylim(len(changes) - 0.5, -0.75)
+    right.set_ylim(len(changes) - 0.25, -0.5)
     right.set_xlabel("value, on its range")
+    handles, names = right.get_legend_handles_labels()
+    right.legend(handles[:2], names[:2], fontsize=8, loc="lower right", frameon=False)
     right.set_title(f"GRACE: with these changes it would be {other}", fontsize=10)
     return _tidy(figure)
 
@@ -166,14 +169,12 @@ def reader(frame: pd.DataFrame) -> Figure:
     bars = left.barh(lines, over["flipped"], color=["#0072b2" if k else "#9cc9e3" for k in kinds])
     ends = [f"{v:.2f} by {m:.1f} features" for v, m in zip(over["flipped"], over["moved"], strict=True)]
     left.bar_label(bars, ends, padding=4, fontsize=8)
-    for method, share in paper.PEOPLE.items():
-        where = [i for i in lines if over["method"][i] == method]
-        if where:
-            left.plot([share, share], [where[0] - 0.45, where[-1] + 0.45], color="#d55e00", linewidth=2)
-            said = f"people, in the paper: {share}"
-            left.annotate(
-                said, (share, where[0] - 0.45), (2, 1), textcoords="offset points", fontsize=7, color="#a84300"
-            )
+    for method, share in paper.PEOPLE.items():  # people saw the values that GRACE names, and the edges that LIME does
+        first = next((i for i in lines if over["method"][i] == method), None)
+        if first is not None:
+            label = "people, in the paper" if method == "grace" else None
+            left.plot(share, first, marker="D", color="#d55e00", markersize=9, linestyle="none", label=label)
+    left.legend(fontsize=8, frameon=False, loc="lower right")
     left.set_yticks(lines, [f"{READERS[m]}, {p}" for m, p in zip(over["method"], over["policy"], strict=True)])
     left.invert_yaxis()
     left.set_xlim(0, 1.45)

@@ -19,7 +19,7 @@ SIMULATED = (
     "figures of the paper that stand beside them."
 )
 METHODS = ("nearest", "deepfool", "local", "gradient", "search")
-VARIANTS = ("unpolished", "as-printed", "released")
+VARIANTS = ("unpolished", "as-printed", "released", "by-labels")
 SHOWN = (
     ("features", "avg #features", 2),
     ("info_gain_star_raw", "info-gain* (raw values)", 2),
@@ -195,8 +195,7 @@ def _others(cells: Cells, data: str, method: str, measure: str) -> Iterator[tupl
     asked = [("a miss counts K", method, "features_all")] if measure == "features" else []
     if measure.endswith("_raw"):
         asked.append(("MDLP bins", method, measure.removesuffix("_raw")))
-    if measure == "influence_raw":
-        asked.append(("domain by cells", method, "influence_cells_raw"))
+        asked.append(("domain by cells", method, measure.replace("_raw", "_cells_raw")))
     asked += [(variant, f"{method}-{variant}", measure) for variant in VARIANTS]
     for name, which, what in asked:
         other = cells.get((data, which, what))

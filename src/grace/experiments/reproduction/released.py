@@ -1,9 +1,10 @@
-"""GRACE-Gradient as the authors' released program has it (https://github.com/lethaiq/GRACE_KDD20), written anew.
+"""Other readings: GRACE-Gradient as the authors' released program has it, written anew, and NearestCT by labels.
 
-It differs from the paper's Algorithms 1 to 3: features are ranked by the signed slope of the predicted class, the most
-negative first, in the table's own units; SU is on raw values and rejects from γ on; where too few features pass, the
-least redundant of the rejected fill up; only the second class is aimed at; in the first step the slope of the
-predicted class counts twice; at most 51 steps; values are clamped to the training range in every feature.
+The program (https://github.com/lethaiq/GRACE_KDD20) differs from the paper's Algorithms 1 to 3: features are ranked by
+the signed slope of the predicted class, the most negative first, in the table's own units; SU is on raw values and
+rejects from γ on; where too few features pass, the least redundant of the rejected fill up; only the second class is
+aimed at; in the first step the slope of the predicted class counts twice; at most 51 steps; values are clamped to the
+training range in every feature.
 """
 
 from __future__ import annotations
@@ -13,24 +14,42 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.metrics import pairwise_distances
 from torch import Tensor
 
 from grace.explainer import Explainer
 from grace.features import Bools, Floats
 from grace.metrics import Metrics, measure
 
+Codes = npt.NDArray[np.int64]
 STEPS, OVERSHOOT, PUSH, TINY = 51, 1e-4, 1e-4, 1e-7
 
 
 def measured(explainer: Explainer, rows: Floats, most: int, gamma: float) -> Metrics:
-    """The measures of its samples; a feature counts as changed if the program chose it."""
+    """The measures of the program's samples; a feature counts as changed if the program chose it."""
     contrast, chosen, success = generate(explainer, rows, most, gamma)
+    return _measured(explainer, rows, contrast, chosen, success, most)
+
+
+def _measured(
+    explainer: Explainer, rows: Floats, contrast: Floats, changed: Bools, success: Bools, most: int
+) -> Metrics:
     space = explainer._space(explainer.schema_for("minmax"))
     distance = space.distance(torch.as_tensor(rows), torch.as_tensor(contrast)).numpy()
     assert explainer.su is not None
-    inside = np.ones_like(chosen)
+    inside = np.ones_like(changed)
     su, raw = explainer.su, explainer.su_raw()
-    return measure(chosen, success, inside, distance, su=su, su_raw=raw, max_features=most)
+    return measure(changed, success, inside, distance, su=su, su_raw=raw, max_features=most)
+
+
+def nearest_by_labels(explainer: Explainer, rows: Floats, known: Floats, labels: Codes, most: int) -> Metrics:
+    """NearestCT with the nearest row, in the table's own units, whose *label* is not the predicted class. The network
+    may well put it into that class; every row counts all the same, which alone fits the paper's figures."""
+    own = explainer._scores(rows).argmax(axis=1)
+    apart = np.asarray(pairwise_distances(rows, known))
+    apart[labels[None] == own[:, None]] = np.inf
+    found = known[apart.argmin(axis=1)]
+    return _measured(explainer, rows, found, found != rows, np.ones(len(rows), dtype=bool), most)
 
 
 def generate(explainer: Explainer, rows: Floats, most: int, gamma: float) -> tuple[Floats, Bools, Bools]:
@@ -55,7 +74,7 @@ def generate(explainer: Explainer, rows: Floats, most: int, gamma: float) -> tup
     return found.numpy(), picked.numpy(), done.numpy()
 
 
-def select(order: npt.NDArray[np.int64], redundancy: Floats, gamma: float, k: int) -> list[int]:
+def select(order: Codes, redundancy: Floats, gamma: float, k: int) -> list[int]:
     """The first k of the ranking that are not redundant, filled up with the least redundant of the others."""
     kept: list[int] = []
     rejected: list[tuple[float, int]] = []
