@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -38,7 +39,7 @@ class Unit:
 
     @property
     def name(self) -> str:
-        return f"{self.data}-{self.run}-{self.part}"
+        return f"{slug(self.data)}-{self.run}-{self.part}"
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class Plan:
 
     def table(self, name: str) -> Table:
         return next(t for t in self.tables if t.name == name)
+
+
+def slug(name: str) -> str:
+    """A name that can be part of a file's."""
+    return re.sub(r"[^\w.-]+", "_", name)
 
 
 def plan_of(

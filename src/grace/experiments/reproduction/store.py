@@ -10,7 +10,7 @@ from typing import Any
 
 from grace import __version__
 from grace.errors import GraceError
-from grace.experiments.reproduction.plan import Plan, Unit, marks, stamp
+from grace.experiments.reproduction.plan import Plan, Unit, marks, slug, stamp
 from grace.terminal import write_text
 
 Figures = Mapping[str, Any]
@@ -42,7 +42,7 @@ class Store:
 
     def network(self, data: str, run: int) -> Path:
         """Where the network of a run is kept. Another table of the same name has another place."""
-        return self._folder("networks") / f"{data}-{run}-{self._marks[data][:8]}"
+        return self._folder("networks") / f"{slug(data)}-{run}-{self._marks[data][:8]}"
 
     def missing(self) -> list[Unit]:
         return [unit for unit in self.plan.units() if self.get(unit) is None]

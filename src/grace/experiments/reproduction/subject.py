@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,14 @@ class Subject:
             except GraceError:
                 pass  # damaged: trained again
         model = training.fit(self.table, seed=self.run)
-        if self.place is not None:
-            store.save(Explainer(model, self.parts.train), self.place, background=False)
-            return store.load(self.place).model
-        return model
+        if self.place is None:
+            return model
+        fresh = self.place.with_name(f".{self.place.name}.part")
+        shutil.rmtree(fresh, ignore_errors=True)
+        store.save(Explainer(model, self.parts.train), fresh, background=False)
+        shutil.rmtree(self.place, ignore_errors=True)
+        fresh.rename(self.place)
+        return store.load(self.place).model
 
     @cached_property
     def explainer(self) -> Explainer:
