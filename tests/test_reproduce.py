@@ -14,18 +14,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from click.testing import CliRunner
+from torch import nn
 
 import grace
 from grace import Schema, datasets
 from grace.cli import main
 from grace.datasets import Table
 from grace.errors import GraceError
-from grace.experiments.reproduction import page, paper, patient, released, runs, samples, tables
+from grace.experiments.reproduction import page, paper, patient, released, released_training, runs, samples, tables
 from grace.experiments.reproduction.plan import PARTS, Sizes, Unit, plan_of
 from grace.experiments.reproduction.results import Reproduction
 from grace.experiments.reproduction.store import Store
 from grace.experiments.reproduction.subject import Subject
+from grace.training import Recipe
 
 TINY = Sizes(sweep_rows=10, reader_rows=3, lime_samples=60, shap_samples=40)
 EVIL = "<script>alert(1)</script>"
@@ -160,6 +163,29 @@ def test_the_released_program_on_a_network(subject: Subject) -> None:
     assert not (moved & ~chosen).any()
     assert (chosen.sum(axis=1)[~success] == 3).all()  # a miss has tried everything
     assert ((contrast >= low) & (contrast <= high)).all()
+
+
+def test_training_as_released() -> None:
+    """The learning rate is a tenth after half the patience, and training ends after all of it."""
+    rates: list[float] = []
+
+    class Watch(nn.Linear):
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            if torch.is_grad_enabled():
+                rates.append(float(self.weight.detach().abs().sum()))
+            return super().forward(rows)
+
+    x, y = torch.zeros(6, 2), torch.tensor([0, 1] * 3)  # nothing to learn: no epoch is better but the first
+    network = Watch(2, 2)
+    released_training.fit(network, x, y, (x, y), Recipe((), 0.01, patience=4, batch_size=6))
+    assert len(rates) == 5
+    rows = torch.as_tensor(np.random.default_rng(0).normal(3, 2, (50, 2)), dtype=torch.float32)
+    built = released_training.build(rows, Recipe((4, 3)), 2, seed=1)
+    scaled = built[0](rows)
+    assert torch.allclose(scaled.mean(dim=0), torch.zeros(2), atol=1e-5)
+    assert torch.allclose(scaled.std(dim=0, correction=0), torch.ones(2), atol=1e-5)
+    assert [tuple(m.weight.shape) for m in built if isinstance(m, nn.Linear)] == [(4, 2), (3, 4), (2, 3)]
+    assert all((m.bias == 0.01).all() for m in built if isinstance(m, nn.Linear))
 
 
 def test_nearest_by_labels_is_what_a_loop_finds(subject: Subject) -> None:

@@ -41,6 +41,9 @@ def table2(found: Found) -> pd.DataFrame:
         line: dict[str, Any] = {"data": data, "runs": len(runs), "rows": runs[0]["rows"]}
         for measure, theirs in (("accuracy", paper.ACCURACY), ("f1", paper.F1)):
             line |= _prefixed(measure, beside([r[measure] for r in runs], theirs.get(data)))
+            line[f"{measure}_released"] = beside([r["released"][measure] for r in runs if "released" in r], None)[
+                "mean"
+            ]
         lines.append(line)
     return pd.DataFrame(lines)
 
