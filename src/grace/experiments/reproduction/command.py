@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 )
 @click.option("--out", default="results", show_default=True, help="Directory for all results.", type=click.Path())
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes, one core each.")
-@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="Rows a simulated reader gets.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Rows a simulated reader gets per run; fewer of wide tables.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all tables as JSON.")
 def reproduce(runs: int, data: str, only: str, out: str, workers: int, rows: int, as_json: bool) -> None:
     """Run the paper's experiments again, beside its figures.

@@ -15,6 +15,7 @@ from grace.errors import GraceError
 
 PARTS = ("table2", "table3", "figure-fidelity", "figure-k", "figure-gamma", "case-study", "reader")
 READERS = ("reader-grace", "reader-lime", "reader-shap", "reader-none")
+MOST_CELLS = 2000  # of the rows that a reader gets
 PATIENTS = "cancer95"  # the table of the case study
 
 
@@ -27,6 +28,10 @@ class Sizes:
     reader_rows: int = 20
     lime_samples: int = 5000
     shap_samples: int = 1000
+
+    def rows_for(self, features: int) -> int:
+        """The rows that a reader gets of a table: fewer of a wide one, where LIME takes seconds for each."""
+        return min(self.reader_rows, max(1, MOST_CELLS // features))
 
 
 @dataclass(frozen=True)

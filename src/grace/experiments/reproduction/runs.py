@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from grace.experiments.reproduction.plan import Plan, Sizes, Unit
 from grace.experiments.reproduction.store import Figures, Store
 from grace.experiments.reproduction.subject import Subject
 
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 Job = tuple[Table, int, list[str]]
 Tell = Callable[[Unit, str], None]
 """Called as results come, with why there is none where a package is missing."""
@@ -46,14 +48,21 @@ def _jobs(plan: Plan, store: Store) -> list[Job]:
 
 
 def _here(plan: Plan, out: str | Path, jobs: list[Job]) -> Iterator[tuple[Unit, str]]:
-    for table, run, parts in jobs:
-        yield from work(table, run, parts, plan.sizes, out)
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in processes of their own: sums then come out the same to the last bit
+    try:
+        for table, run, parts in jobs:
+            yield from work(table, run, parts, plan.sizes, out)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _there(plan: Plan, out: str | Path, jobs: list[Job], workers: int) -> Iterator[tuple[Unit, str]]:
     """On processes of their own, which end with this one even if it is killed."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_start) as pool:
+    with _single_threads(), ProcessPoolExecutor(workers, mp_context=context, initializer=_start) as pool:
         left: set[Future[list[tuple[Unit, str]]]] = {
             pool.submit(_all, table, run, parts, plan.sizes, out) for table, run, parts in jobs
         }
@@ -65,6 +74,21 @@ def _there(plan: Plan, out: str | Path, jobs: list[Job], workers: int) -> Iterat
         finally:
             for future in left:
                 future.cancel()
+
+
+@contextmanager
+def _single_threads() -> Iterator[None]:
+    """Processes that start meanwhile compute on one thread each: the libraries look when they are loaded."""
+    before = dict(os.environ)
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name in THREADS:
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                del os.environ[name]
 
 
 def _start() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 from grace.experiments.reproduction.attribution import Shap
@@ -30,10 +31,11 @@ Predict = Callable[[Floats], Floats]
 def simulate(subject: Subject, sizes: Sizes, method: str) -> dict[str, Any]:
     """All policies of a method on the first test rows of a run."""
     explainer = subject.explainer
-    rows = explainer.schema.encode(subject.test.head(sizes.reader_rows))
+    frame = subject.test.head(sizes.rows_for(len(explainer.schema)))
+    rows = explainer.schema.encode(frame)
     chances = softmax(explainer._scores(rows))
     known = Known.of(explainer)
-    texts = _texts(subject, sizes, method, rows)
+    texts = _texts(subject, sizes, method, frame)
 
     def predict(rows: Floats) -> Floats:
         return np.asarray(explainer._scores(rows).argmax(axis=1))
@@ -50,19 +52,19 @@ def simulate(subject: Subject, sizes: Sizes, method: str) -> dict[str, Any]:
     return {"rows": len(rows), "policies": lines}
 
 
-def _texts(subject: Subject, sizes: Sizes, method: str, rows: Floats) -> Texts:
+def _texts(subject: Subject, sizes: Sizes, method: str, frame: pd.DataFrame) -> Texts:
     """What the method says of each row; only GRACE says it in several styles."""
     explainer = subject.explainer
     if method == "grace":
-        batch = explainer.explain(subject.test.head(sizes.reader_rows), domain="central")
+        batch = explainer.explain(frame, domain="central")
         return lambda i, style: batch[i].text(style, template="had", language="en")
-    said: list[str] = [""] * len(rows)
+    said: list[str] = [""] * len(frame)
     if method == "lime":
         lime = Lime(explainer, samples=sizes.lime_samples, seed=subject.run)
-        said = [e.text() for e in lime.explain(subject.test.head(sizes.reader_rows))]
+        said = [e.text() for e in lime.explain(frame)]
     elif method == "shap":
         shap = Shap(explainer, samples=sizes.shap_samples, seed=subject.run)
-        said = [shap.explain(row).text() for row in rows]
+        said = [shap.explain(row).text() for row in explainer.schema.encode(frame)]
     return lambda i, _: said[i]
 
 
