@@ -42,13 +42,12 @@ class Reproduction:
     def said(self) -> list[str]:
         """What there is, in sentences."""
         names = ", ".join(t.name for t in self.plan.tables)
-        out = [
-            f"{self.plan.runs} runs (seeds) on {names}. Figures beside them are those of Le, Wang and Lee (KDD 2020)."
-        ]
+        seeds = "1 run" if self.plan.runs == 1 else f"{self.plan.runs} runs"
+        out = [f"{seeds} on {names}. Figures beside them are those of Le, Wang and Lee (KDD 2020)."]
         missing = len(self.plan.units()) - len(self.found)
         if missing:
             out.append(f"{missing} of {len(self.plan.units())} results are missing.")
-        return out + self.wanting
+        return out + [f"{line}." for line in self.wanting]
 
     def case_study(self) -> str:
         """What LIME and GRACE say of the paper's patient, run by run."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from grace.experiments.reproduction.store import Figures, Store
 from grace.experiments.reproduction.subject import Subject
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+TICK = 0.5  # seconds between looks at what has been stored
 Job = tuple[Table, int, list[str]]
 Tell = Callable[[Unit, str], None]
 """Called as results come, with why there is none where a package is missing."""
@@ -62,15 +65,23 @@ def _here(plan: Plan, out: str | Path, jobs: list[Job]) -> Iterator[tuple[Unit, 
 def _there(plan: Plan, out: str | Path, jobs: list[Job], workers: int) -> Iterator[tuple[Unit, str]]:
     """On processes of their own, which end with this one even if it is killed."""
     context = multiprocessing.get_context("spawn")
+    store = Store(out, plan)
+    waiting = [Unit(table.name, run, part) for table, run, parts in jobs for part in parts]
     with _single_threads(), ProcessPoolExecutor(workers, mp_context=context, initializer=_start) as pool:
         left: set[Future[list[tuple[Unit, str]]]] = {
             pool.submit(_all, table, run, parts, plan.sizes, out) for table, run, parts in jobs
         }
         try:
             while left:
-                done, left = wait(left, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield from future.result()
+                done, left = wait(left, timeout=TICK, return_when=FIRST_COMPLETED)
+                wants = {unit: why for future in done for unit, why in future.result() if why}
+                for unit in [u for u in waiting if u in wants or store.get(u) is not None]:
+                    waiting.remove(unit)
+                    yield unit, wants.get(unit, "")
+        except BrokenProcessPool as reason:
+            raise GraceError(
+                "a process ended by itself, perhaps for want of memory; run the same command again with fewer workers"
+            ) from reason
         finally:
             for future in left:
                 future.cancel()
@@ -92,9 +103,10 @@ def _single_threads() -> Iterator[None]:
 
 
 def _start() -> None:
-    """One thread each, and an end when the parent is gone."""
+    """One thread each, a quiet end on Ctrl-C, and an end when the parent is gone."""
     import torch
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
 
