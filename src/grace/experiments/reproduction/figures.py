@@ -166,9 +166,9 @@ def reader(frame: pd.DataFrame) -> Figure:
     left, right = figure.subplots(1, 2, sharey=True)
     lines = list(over.index)
     kinds = [(m, p) in ALONE for m, p in zip(over["method"], over["policy"], strict=True)]
-    bars = left.barh(lines, over["flipped"], color=["#0072b2" if k else "#9cc9e3" for k in kinds])
-    ends = [f"{v:.2f} by {m:.1f} features" for v, m in zip(over["flipped"], over["moved"], strict=True)]
-    left.bar_label(bars, ends, padding=4, fontsize=8)
+    left.barh(lines, over["flipped"], color=["#0072b2" if k else "#9cc9e3" for k in kinds])
+    for line, share, moved in zip(lines, over["flipped"], over["moved"], strict=True):
+        left.annotate(f"{share:.2f} by {moved:.1f} features", (1.03, line), va="center", fontsize=8)
     for method, share in paper.PEOPLE.items():  # people saw the values that GRACE names, and the edges that LIME does
         first = next((i for i in lines if over["method"][i] == method), None)
         if first is not None:

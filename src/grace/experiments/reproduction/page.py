@@ -52,6 +52,7 @@ TITLES = {
     "reader": "What a reader can do with it (simulated)",
 }
 PICTURES = {"figure-k": ("figure-k", "figure-k-features")}
+SAME = 0.005  # figures that are printed alike
 PRINTED = ("features", "info_gain_star_raw", "influence_raw")  # in the reading of the paper's figures
 Cells = dict[tuple[str, str, str], dict[str, Any]]
 Block = tuple[str, list[str], list[list[str]]]
@@ -182,18 +183,21 @@ def differences(frame: pd.DataFrame) -> Block:
     for (data, method, measure), cell in cells.items():
         if cell["beyond"] != 1 or method not in METHODS or measure not in PRINTED:
             continue
-        near: list[tuple[float, str]] = [(abs(cell["difference"]), "as it is")]
+        near = {"as it is": abs(cell["difference"])}
         said = []
         for name, other in _others(cells, data, method, measure):
-            near.append((abs(other["mean"] - cell["paper"]), name))
+            near[name] = abs(other["mean"] - cell["paper"])
             said.append(f"{name} {_pm(other['mean'], other['sd'], 2)}")
         ours = _pm(cell["mean"], cell["sd"], 2)
-        lines.append([data, method, _word(measure), _n(cell["paper"], 2), ours, "; ".join(said), min(near)[1]])
+        lines.append(
+            [data, method, _word(measure), _n(cell["paper"], 2), ours, "; ".join(said), min(near, key=near.__getitem__)]
+        )
     return ("", ["data", "method", "measure", "paper", "ours", "other readings", "nearest"], lines)
 
 
 def _others(cells: Cells, data: str, method: str, measure: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The same cell in other readings: a miss counted as K, SU on bins, and the variants of the method."""
+    """The same cell in other readings, where they differ: a miss counted as K, SU on bins, the domain by cells, and the
+    variants of the method."""
     asked = [("a miss counts K", method, "features_all")] if measure == "features" else []
     if measure.endswith("_raw"):
         asked.append(("MDLP bins", method, measure.removesuffix("_raw")))
@@ -201,7 +205,7 @@ def _others(cells: Cells, data: str, method: str, measure: str) -> Iterator[tupl
     asked += [(variant, f"{method}-{variant}", measure) for variant in VARIANTS]
     for name, which, what in asked:
         other = cells.get((data, which, what))
-        if other is not None and pd.notna(other["mean"]):
+        if other is not None and abs(other["mean"] - cells[data, method, measure]["mean"]) >= SAME:
             yield name, other
 
 

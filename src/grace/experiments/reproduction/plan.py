@@ -15,7 +15,7 @@ from grace.errors import GraceError
 
 PARTS = ("table2", "table3", "figure-fidelity", "figure-k", "figure-gamma", "case-study", "reader")
 READERS = ("reader-grace", "reader-lime", "reader-shap", "reader-none")
-MOST_CELLS = 2000  # of the rows that a reader gets
+READER_CELLS, SWEEP_CELLS = 2000, 20_000  # rows times features, at most
 PATIENTS = "cancer95"  # the table of the case study
 
 
@@ -31,7 +31,11 @@ class Sizes:
 
     def rows_for(self, features: int) -> int:
         """The rows that a reader gets of a table: fewer of a wide one, where LIME takes seconds for each."""
-        return min(self.reader_rows, max(1, MOST_CELLS // features))
+        return min(self.reader_rows, max(1, READER_CELLS // features))
+
+    def sweep_for(self, features: int) -> int:
+        """The test rows of a table that the effects of K and γ are measured on."""
+        return min(self.sweep_rows, max(1, SWEEP_CELLS // features))
 
 
 @dataclass(frozen=True)

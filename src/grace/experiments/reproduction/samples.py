@@ -93,13 +93,14 @@ def by_cells(batch: Explanations) -> dict[str, float]:
 
 def effect_of_k(subject: Subject, sizes: Sizes) -> dict[str, Any]:
     """Fidelity and features for K = 1 ... 10."""
+    most = sizes.sweep_for(len(subject.explainer.schema))
     out: dict[str, Any] = {}
     for method in SWEPT:
         out[method] = []
         for k in KS:
-            m = subject.ask(method, most=sizes.sweep_rows, max_features=k, gamma=GAMMA).metrics()
+            m = subject.ask(method, most=most, max_features=k, gamma=GAMMA).metrics()
             out[method].append({"k": k, "fidelity": m.fidelity, "features": m.features})
-    return {"rows": min(len(subject.test), sizes.sweep_rows), "methods": out}
+    return {"rows": min(len(subject.test), most), "methods": out}
 
 
 def effect_of_share(subject: Subject, sizes: Sizes) -> dict[str, Any]:
@@ -108,6 +109,7 @@ def effect_of_share(subject: Subject, sizes: Sizes) -> dict[str, Any]:
     S grows feature by feature until the class flips: once all rows flip, a larger share changes nothing.
     """
     d = len(subject.explainer.schema)
+    most = sizes.sweep_for(d)
     out: dict[str, Any] = {}
     for method in SWEPT:
         out[method] = []
@@ -115,7 +117,7 @@ def effect_of_share(subject: Subject, sizes: Sizes) -> dict[str, Any]:
         for share in SHARES:
             k = max(1, math.floor(share * d + 1e-9))
             if fidelity < 1:
-                fidelity = float(subject.ask(method, most=sizes.sweep_rows, max_features=k, gamma=GAMMA).success.mean())
+                fidelity = float(subject.ask(method, most=most, max_features=k, gamma=GAMMA).success.mean())
             out[method].append({"share": share, "k": k, "fidelity": fidelity})
     for method in BASELINES:
         m = subject.ask(method, max_features=K, gamma=GAMMA).metrics()
@@ -125,11 +127,12 @@ def effect_of_share(subject: Subject, sizes: Sizes) -> dict[str, Any]:
 
 def effect_of_gamma(subject: Subject, sizes: Sizes) -> dict[str, Any]:
     """Info-gain in both readings, and fidelity, for each γ."""
+    most = sizes.sweep_for(len(subject.explainer.schema))
     out: dict[str, Any] = {}
     for method in SWEPT:
         out[method] = []
         for gamma in GAMMAS:
-            m = subject.ask(method, most=sizes.sweep_rows, max_features=K, gamma=gamma).metrics(raw=True)
+            m = subject.ask(method, most=most, max_features=K, gamma=gamma).metrics(raw=True)
             line = {"info_gain": m.info_gain, "info_gain_raw": m.info_gain_raw, "fidelity": m.fidelity}
             out[method].append({"gamma": gamma, **line})
     return {"methods": out}
