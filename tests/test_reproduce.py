@@ -166,19 +166,23 @@ def test_the_released_program_on_a_network(subject: Subject) -> None:
 
 
 def test_training_as_released() -> None:
-    """The learning rate is a tenth after half the patience, and training ends after all of it."""
-    rates: list[float] = []
+    """The learning rate is a tenth after half the patience, training ends after all of it, the last weights stay."""
+    seen: list[float] = []
 
     class Watch(nn.Linear):
         def forward(self, rows: torch.Tensor) -> torch.Tensor:
             if torch.is_grad_enabled():
-                rates.append(float(self.weight.detach().abs().sum()))
+                seen.append(float(self.bias[0].detach()))
             return super().forward(rows)
 
-    x, y = torch.zeros(6, 2), torch.tensor([0, 1] * 3)  # nothing to learn: no epoch is better but the first
+    x = torch.zeros(6, 2)  # the training rows are all of one class, those for validation of the other
     network = Watch(2, 2)
-    released_training.fit(network, x, y, (x, y), Recipe((), 0.01, patience=4, batch_size=6))
-    assert len(rates) == 5
+    nn.init.zeros_(network.bias)
+    held = (x, torch.ones(6, dtype=torch.int64))
+    released_training.fit(network, x, 1 - held[1], held, Recipe((), 0.01, patience=4, batch_size=6))
+    steps = np.diff([*seen, float(network.bias[0].detach())])
+    assert steps == pytest.approx([0.01, 0.01, 0.01, 0.001, 0.001], rel=0.05)
+
     rows = torch.as_tensor(np.random.default_rng(0).normal(3, 2, (50, 2)), dtype=torch.float32)
     built = released_training.build(rows, Recipe((4, 3)), 2, seed=1)
     scaled = built[0](rows)
