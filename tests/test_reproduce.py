@@ -340,6 +340,12 @@ def test_a_missing_package_is_named_and_made_up_for_later(tmp_path: Path, monkey
     assert (tmp_path / "reader.png").exists()
 
 
+def test_wide_tables_give_fewer_rows() -> None:
+    sizes = Sizes()
+    assert [sizes.rows_for(d) for d in (5, 100, 166, 5000)] == [20, 20, 12, 1]
+    assert [sizes.sweep_for(d) for d in (5, 40, 216)] == [500, 500, 92]
+
+
 def test_wrong_requests_are_refused(tmp_path: Path) -> None:
     for words, said in (
         (["--only", "table9"], "there is no part 'table9'"),

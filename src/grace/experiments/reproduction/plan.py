@@ -15,27 +15,28 @@ from grace.errors import GraceError
 
 PARTS = ("table2", "table3", "figure-fidelity", "figure-k", "figure-gamma", "case-study", "reader")
 READERS = ("reader-grace", "reader-lime", "reader-shap", "reader-none")
-READER_CELLS, SWEEP_CELLS = 2000, 20_000  # rows times features, at most
 PATIENTS = "cancer95"  # the table of the case study
 
 
 @dataclass(frozen=True)
 class Sizes:
     """How much of it: the test rows that the effects of K and γ are measured on, the rows that a reader gets, and
-    the samples of LIME and SHAP. The main table is on all test rows."""
+    the samples of LIME and SHAP. Cells are rows times features, at most. The main table is on all test rows."""
 
     sweep_rows: int = 500
     reader_rows: int = 20
     lime_samples: int = 5000
     shap_samples: int = 1000
+    sweep_cells: int = 20_000
+    reader_cells: int = 2000
 
     def rows_for(self, features: int) -> int:
         """The rows that a reader gets of a table: fewer of a wide one, where LIME takes seconds for each."""
-        return min(self.reader_rows, max(1, READER_CELLS // features))
+        return min(self.reader_rows, max(1, self.reader_cells // features))
 
     def sweep_for(self, features: int) -> int:
         """The test rows of a table that the effects of K and γ are measured on."""
-        return min(self.sweep_rows, max(1, SWEEP_CELLS // features))
+        return min(self.sweep_rows, max(1, self.sweep_cells // features))
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,14 @@ def settings(part: str, sizes: Sizes) -> dict[str, Any]:
     """What a part depends on beside its rows: a result that was made with others is made again."""
     all_ = asdict(sizes)
     names = {
-        "figure-fidelity": ["sweep_rows"],
-        "figure-k": ["sweep_rows"],
-        "figure-gamma": ["sweep_rows"],
+        "figure-fidelity": ["sweep_rows", "sweep_cells"],
+        "figure-k": ["sweep_rows", "sweep_cells"],
+        "figure-gamma": ["sweep_rows", "sweep_cells"],
         "case-study": ["lime_samples"],
-        "reader-lime": ["reader_rows", "lime_samples"],
-        "reader-shap": ["reader_rows", "shap_samples"],
-        "reader-grace": ["reader_rows"],
-        "reader-none": ["reader_rows"],
+        "reader-lime": ["reader_rows", "reader_cells", "lime_samples"],
+        "reader-shap": ["reader_rows", "reader_cells", "shap_samples"],
+        "reader-grace": ["reader_rows", "reader_cells"],
+        "reader-none": ["reader_rows", "reader_cells"],
     }
     return {name: all_[name] for name in names.get(part, [])}
 
