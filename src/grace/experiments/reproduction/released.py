@@ -44,7 +44,7 @@ def _measured(
 
 def nearest_by_labels(explainer: Explainer, rows: Floats, known: Floats, labels: Codes, most: int) -> Metrics:
     """NearestCT with the nearest row, in the table's own units, whose *label* is not the predicted class. The network
-    may well put it into that class; every row counts all the same, which alone fits the paper's figures."""
+    may well put it into that class; every row counts all the same. Chosen because it fits the paper's figures."""
     own = explainer._scores(rows).argmax(axis=1)
     apart = np.asarray(pairwise_distances(rows, known))
     apart[labels[None] == own[:, None]] = np.inf
