@@ -23,17 +23,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import grace
 from grace import datasets
+from grace.experiments.reproduction import paper as printed
 
-PAPER_ACCURACY = (0.858, 0.779, 0.963, 0.774, 0.836, 0.862, 0.853, 0.932, 0.958, 0.943, 0.783)
-PAPER_F1 = (0.858, 0.777, 0.963, 0.772, 0.817, 0.859, 0.851, 0.932, 0.958, 0.936, 0.789)
-PAPER_FEATURES = {
-    "gradient": (1.00, 1.96, 2.66, 1.30, 3.84, 1.60, 1.93, 1.09, 4.50, 2.76, 2.85),
-    "local": (1.15, 1.55, 2.70, 1.25, 2.42, 1.68, 3.07, 2.95, 3.95, 3.28, 3.74),
-}
-PAPER_GAIN = {
-    "gradient": (0.64, 0.62, 0.52, 0.78, 0.23, 0.71, 0.76, 0.95, 0.04, 0.50, 0.40),
-    "local": (0.64, 0.79, 0.49, 0.81, 0.55, 0.67, 0.46, 0.47, 0.13, 0.34, 0.30),
-}
 METHODS, DOMAINS = ("gradient", "local"), ("minmax", "central")
 
 
@@ -84,8 +75,7 @@ def accuracy_table(results: pd.DataFrame, names: list[str]) -> str:
         error = r.accuracy.std(ddof=1) / np.sqrt(len(r)) if len(r) > 1 else float("nan")
         paper, paper_f1 = ("–", "–")
         if name in datasets.PAPER:
-            i = datasets.PAPER.index(name)
-            paper, paper_f1 = f"{PAPER_ACCURACY[i]:.3f}", f"{PAPER_F1[i]:.3f}"
+            paper, paper_f1 = f"{printed.ACCURACY[name]:.3f}", f"{printed.F1[name]:.3f}"
         lines.append(
             f"| {name} | {r.rows.iloc[0]} | {r.accuracy.mean():.3f} ± {error:.3f} | {paper} | "
             f"{r.f1.mean():.3f} | {paper_f1} | {r.logistic.mean():.3f} |"
@@ -108,8 +98,7 @@ def quality_table(results: pd.DataFrame, names: list[str], method: str) -> str:
                 raw = (r.info_gain_raw * r.fidelity).mean()
         paper = ("–", "–")
         if name in datasets.PAPER:
-            i = datasets.PAPER.index(name)
-            paper = (f"{PAPER_FEATURES[method][i]:.2f}", f"{PAPER_GAIN[method][i]:.2f}")
+            paper = (f"{printed.FEATURES[method][name]:.2f}", f"{printed.INFO_GAIN[method][name]:.2f}")
         lines.append(f"| {name} | {' | '.join(cells)} | {paper[0]} | {paper[1]} | {raw:.2f} |")
     own = results[(results.method == method) & results.data.isin(datasets.PAPER)]
     means = [cell(own[own.ranges == d].groupby("data").fidelity.mean(), 3) for d in DOMAINS]

@@ -15,6 +15,7 @@ from rich.table import Table
 from grace import __version__
 from grace.errors import GraceError
 from grace.experiments.command import benchmark
+from grace.experiments.reproduction.command import reproduce
 from grace.study.command import study
 from grace.terminal import (
     domain_of,
@@ -320,6 +321,7 @@ def explain(
 main.add_command(study)
 main.add_command(benchmark)
 main.add_command(serve)
+main.add_command(reproduce)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,6 +5,7 @@ functions     methods that are Python functions: GRACE's own and yours
 peers         other libraries; environments makes theirs, process runs them, runners/ are their scripts
 judge         judges answers, whoever gave them
 contest       puts it together; results and page make tables of it; command is `grace benchmark`
+reproduction  the paper's experiments again: `grace reproduce`
 """
 
 from __future__ import annotations

@@ -1,0 +1,166 @@
+"""Reading a text back: what GRACE's, LIME's and SHAP's sentences say, for one who knows the table and its words.
+
+Nothing but the text is looked at. GRACE's is read in English, in the form "Had ..., the model would have ...".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from grace.degrees import Becomes, By, Instead, Said, Times, Way
+from grace.errors import GraceError
+from grace.features import Categorical, Feature, Numeric, Value
+from grace.languages import en, load
+from grace.schema import Schema
+from grace.wording import class_word, feature_in, row_words
+
+MINUS = "\N{MINUS SIGN}"
+NUMBER = rf"({MINUS}?[\d,]*\.?\d+)"
+HEAD, JOINT, VERSUS = "Had ", ", the model would have ", " rather than "
+BETWEEN = (", and ", "; and ", " and ", ", ", "; ")
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """GRACE's sentence: how each feature would have to differ, and the class that the model would then give."""
+
+    moves: tuple[tuple[str, Said], ...]
+    after: Value
+
+
+@dataclass(frozen=True)
+class Outside:
+    """LIME's: were the feature at most `low` or above `high`, or not in its category, the probability of the class
+    would be lower by `weight`. Whatever is None is no such bound."""
+
+    name: str
+    weight: float
+    low: float | None = None
+    high: float | None = None
+
+
+def contrast(text: str, schema: Schema) -> Contrast | None:
+    """What GRACE's sentence says; None where it says that there is no answer."""
+    if not text.startswith(HEAD):
+        return None
+    body, joint, rest = text.removeprefix(HEAD).rpartition(JOINT)
+    features = [feature_in(f, schema.language, "en") for f in schema.features]
+    features.sort(key=lambda f: -len(f.phrase))
+    moves = next(_clauses(body, features, None), None) if joint else None
+    if moves is None:
+        raise GraceError(f"the sentence {text!r} is not one that this schema's words make")
+    return Contrast(moves, _class(rest, schema))
+
+
+def _class(rest: str, schema: Schema) -> Value:
+    """The class in "classified the row as A rather than B. ..."."""
+    words = row_words(schema, "en")
+    for label in schema.classes:
+        said = words["verb"].format(**{"row": words["row"], "class": class_word(words, label, load("en"))})
+        if rest.startswith(said + VERSUS):
+            return label
+    raise GraceError(f"no class of the schema is meant by {rest!r}")
+
+
+def _clauses(text: str, left: list[Feature], last: Feature | None) -> Iterator[tuple[tuple[str, Said], ...]]:
+    """Every way to read clauses about different features. A verb or subject that holds on need not be repeated."""
+    for feature in left:
+        starts = [f"{feature.phrase} {feature.been} "]
+        if last is not None and feature.been == last.been:
+            starts.append(f"{feature.phrase} ")
+            if feature.phrase == last.phrase:
+                starts.append("")
+        for start in starts:
+            if not text.startswith(start):
+                continue
+            for pattern, said in _degrees(feature):
+                match = re.match(pattern, text[len(start) :])
+                if not match:
+                    continue
+                move = (feature.name, _made(said, match))
+                rest = text[len(start) + match.end() :]
+                if not rest:
+                    yield (move,)
+                others = [f for f in left if f is not feature]
+                for joint in BETWEEN:
+                    if rest.startswith(joint):
+                        for more in _clauses(rest.removeprefix(joint), others, feature):
+                            yield (move, *more)
+
+
+def _degrees(feature: Feature) -> Iterator[tuple[str, Said]]:
+    """The ways to say a difference as patterns, each with what it says but for the number."""
+    if isinstance(feature, Categorical):
+        for category in sorted(feature.categories, key=lambda c: -len(feature.label(c))):
+            yield re.escape(feature.label(category)), Becomes(category, "")
+        return
+    units = "|".join(re.escape(u) for u in (feature.unit, feature.unit_one) if u)
+    unit = f"(?: (?:{units}))" if units else ""
+    things = unit if feature.more == "more" else ""
+    yield f"{NUMBER}{unit} instead of {NUMBER}", Instead(Decimal(0), Decimal(0))
+    for up, way in ((True, feature.more), (False, feature.less)):
+        word = re.escape(way)
+        size = f"{NUMBER} {word}{unit}" if things else f"{NUMBER}{unit} {word}"
+        yield f"(?:about )?{size}", By(Decimal(0), up)
+        yield f"slightly {word}{things}", Times("slightly", up, False)
+        yield f"{word}{things}", Way(up)
+    yield f"(?:about )?a quarter {re.escape(feature.more)}{things}", Times("5/4", True, False)
+    plain = en.positive(feature.more)
+    for ratio, said in en.TIMES.items():
+        if plain is not None:
+            yield (
+                f"(?:about )?{said} as {re.escape(plain)}{things}",
+                Times(ratio, not ratio.startswith(("1/", "<")), False),
+            )
+
+
+def _made(said: Said, match: re.Match[str]) -> Said:
+    """What is said, with its numbers."""
+    if isinstance(said, By):
+        return By(_number(match[1]), said.up)
+    return Instead(_number(match[1]), _number(match[2])) if isinstance(said, Instead) else said
+
+
+def outsides(text: str, schema: Schema) -> tuple[Outside, ...]:
+    """What LIME's sentences say."""
+    out = []
+    for part in text.split(" If ")[1:]:
+        for feature in sorted(schema.features, key=lambda f: -len(f.name)):
+            found = _outside(part, feature)
+            if found is not None:
+                out.append(found)
+                break
+        else:
+            raise GraceError(f"the sentence {part!r} is not about a feature of the schema")
+    return tuple(out)
+
+
+def _outside(part: str, feature: Feature) -> Outside | None:
+    tail = rf", on average, this prediction would be {NUMBER} (less|more) "
+    name = re.escape(feature.name.replace("_", " "))
+    if isinstance(feature, Numeric):
+        below, above = f"less than or equal to {NUMBER}", f"greater than {NUMBER}"
+        match = re.match(f"{name} is (?:{below})?(?: or )?(?:{above})?{tail}", part)
+        if not match:
+            return None
+        low, high = (None if n is None else float(_number(n)) for n in match.group(1, 2))
+    else:
+        match = re.match(f"{name} is not ()().*{tail}", part)
+        low = high = None
+        if not match:
+            return None
+    weight = float(match[3])
+    return Outside(feature.name, weight if match[4] == "less" else -weight, low, high)
+
+
+def shares(text: str) -> tuple[tuple[str, float], ...]:
+    """What SHAP's sentences say: features, and what each adds to the probability of the class."""
+    found = re.findall(r"“(.+?)” (adds|takes) (\d+\.\d+)\.", text)
+    return tuple((name, float(size) if verb == "adds" else -float(size)) for name, verb, size in found)
+
+
+def _number(said: str) -> Decimal:
+    return Decimal(said.replace(",", "").replace(MINUS, "-"))
