@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 
 from grace.answers import NOT_ASKED, Answers
+from grace.asking import Spent
 from grace.certificate import PROVEN
+from grace.columns import date_text, is_date
 from grace.explanation import Change, Explanation
 from grace.features import Bools, Categorical, Feature, Floats, Numeric, Value, plain
 from grace.metrics import Metrics, measure
@@ -33,9 +35,16 @@ class Explanations:
     """A batch of explanations: a sequence of `Explanation`, and tables of the whole."""
 
     def __init__(
-        self, explainer: Explainer, answers: Answers, schema: Schema, index: pd.Index[Any], call: Mapping[str, Any]
+        self,
+        explainer: Explainer,
+        answers: Answers,
+        schema: Schema,
+        index: pd.Index[Any],
+        call: Mapping[str, Any],
+        spent: Spent | None = None,
     ) -> None:
         self.answers = answers
+        self.spent = spent
         self.schema = schema
         self.index = index
         self.call = call
@@ -45,6 +54,11 @@ class Explanations:
         self.explainer = explainer
         self._words = replace(schema, features=())
         self._classes = np.array(explainer.model.classes, dtype=object)
+
+    @property
+    def calls(self) -> int | None:
+        """How many rows a black box was asked about for these answers; None for a network, which is not counted."""
+        return None if self.spent is None else self.spent.rows
 
     @property
     def success(self) -> Bools:
@@ -121,6 +135,8 @@ class Explanations:
     def _miss(self, i: int) -> Mapping[str, Any]:
         if self.answers.trivial[i]:
             return {"why": "already"}
+        if self.spent is not None and self.spent.left_out[i]:
+            return {"why": "calls", "most": self.call["max_calls"]}
         if self._ways_out is None:
             self._ways_out = ways_out(self)
         return {
@@ -162,11 +178,12 @@ class Explanations:
         for j in np.flatnonzero(~self.schema.contains(row[None])[0]):
             feature = self.schema.features[j]
             if isinstance(feature, Numeric):
-                cell = {"feature": feature.name, "value": float(row[j])}
+                ends = {"value": float(row[j]), "low": float(low[j]), "high": float(high[j])}
+                said = {k: date_text(v) if is_date(feature) else v for k, v in ends.items()}
                 if low[j] <= row[j] <= high[j]:
-                    yield {"what": "fraction", **cell}
+                    yield {"what": "fraction", "feature": feature.name, "value": said["value"]}
                 else:
-                    yield {"what": "outside", **cell, "low": float(low[j]), "high": float(high[j])}
+                    yield {"what": "outside", "feature": feature.name, **said}
 
     def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
         """The same question about some of the rows, with other settings or limits."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from grace import text
 from grace.errors import GraceError
-from grace.features import Feature, Numeric, Value, feature_from_dict, feature_to_dict
+from grace.features import Feature, Numeric, Value
+from grace.records import feature_from_dict, feature_to_dict
 from grace.schema import Schema
 
 if TYPE_CHECKING:

@@ -42,7 +42,8 @@ class Space:
         self.fixed = tensor([f.frozen for f in schema.features], torch.bool)
         self.upward = tensor([isinstance(f, Numeric) and f.increase_only for f in schema.features], torch.bool)
         self.downward = tensor([isinstance(f, Numeric) and f.decrease_only for f in schema.features], torch.bool)
-        self.spread = tensor([(f.spread or 1.0) if isinstance(f, Numeric) else 1.0 for f in schema.features])
+        self.spread = tensor([f.spread or 1.0 for f in schema.features])
+        self.measured = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
         self.vectors: dict[int, Tensor] = {}
         self.open: dict[int, Tensor] = {}
@@ -107,14 +108,15 @@ class Space:
         return out.index_add_(1, self.owner, values)
 
     def distance(self, rows: Tensor, others: Tensor) -> Tensor:
-        """In units of the spread, weighted by cost; a changed category counts 1. L1, L2 or the maximum."""
+        """In units of the spread, weighted by cost; ordered categories by rank, any other changed category counts 1.
+        L1, L2 or the maximum."""
         length: Tensor = torch.linalg.vector_norm(self.cost(rows, others), ord=NORMS[self.norm], dim=-1)
         return length
 
     def cost(self, rows: Tensor, others: Tensor) -> Tensor:
         """The part of each feature in the distance."""
         apart = others - rows
-        return self.weight * torch.where(self.is_numeric, apart.abs() / self.spread, (apart != 0).to(apart.dtype))
+        return self.weight * torch.where(self.measured, apart.abs() / self.spread, (apart != 0).to(apart.dtype))
 
     def gain(self, rows: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """The most that each feature could bring within its range if the slope stayed as it is."""
@@ -132,6 +134,9 @@ class Space:
         """Coordinates whose Euclidean distance counts 1 for a spread and 1 for another category."""
         parts = [rows[:, self.is_numeric] / self.spread[self.is_numeric]]
         for j in self.categorical:
+            if self.measured[j]:
+                parts.append(rows[:, [j]] / self.spread[j])
+                continue
             parts.append(torch.nn.functional.one_hot(rows[:, j].long(), len(self.vectors[j])) / 2**0.5)
         return torch.cat(parts, dim=1)
 

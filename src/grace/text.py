@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypedDict
 
 from grace import languages
+from grace.columns import date_text, is_date
 from grace.degrees import By, Said, apart, check_style, difference, style_of
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
@@ -138,6 +139,8 @@ def value(feature: Feature, cell: Value, code: str = DEFAULT, own: str = DEFAULT
     spoken = feature_in(feature, own, code)
     if isinstance(spoken, Categorical):
         return spoken.label(cell)
+    if is_date(spoken):
+        return date_text(cell)
     return languages.load(code).amount(spoken, decimal(cell))
 
 

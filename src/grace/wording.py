@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from grace.columns import is_date
 from grace.errors import GraceError
 from grace.features import MISSING, WORDS, Categorical, Feature, Value
 from grace.languages import Language, load
@@ -25,7 +26,8 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
     given: dict[str, Any] = dict(feature.translations.get(code, {}))
     if code == own:
         given = {w: getattr(feature, w) for w in defaults if getattr(feature, w) != defaults[w]} | given
-    words = {**defaults, **{v: getattr(language.WORDS, v) for v in VERBS if v in defaults}, **given}
+    dates = language.WORDS.date if is_date(feature) else {}
+    words = {**defaults, **{v: getattr(language.WORDS, v) for v in VERBS if v in defaults}, **dates, **given}
     words["phrase"] = words["phrase"] or language.named(feature.name)
     if isinstance(feature, Categorical):
         labels = {**(feature.labels if code == own else {}), **given.get("labels", {})}

@@ -27,6 +27,15 @@ class Model(ABC):
     device: torch.device = torch.device("cpu")
     tolerance: float = 1e-6
     """The margin above which a class counts as the winner, in the precision the scores come in."""
+    task: str = "classification"
+    """Or "clustering", where classes are clusters, or "regression", with one number and no classes."""
+    stepwise: bool = False
+    """Whether the model is known by its answers alone: they may be constant in steps, and slopes are estimates."""
+
+    @property
+    def width(self) -> int:
+        """How many scores a row has."""
+        return len(self.classes) or 1
 
     @abstractmethod
     def scores(self, rows: Tensor) -> Tensor:
@@ -116,7 +125,7 @@ def softmax(scores: Floats) -> Floats:
 def checked_scores(model: Model, rows: Tensor) -> Tensor:
     """The scores, or an error that says what is wrong with them."""
     scores = model.scores(rows)
-    if scores.shape != (len(rows), len(model.classes)):
+    if scores.shape != (len(rows), model.width):
         raise GraceError(
             f"the model returned shape {tuple(scores.shape)} for {len(rows)} rows, "
             f"but there are {len(model.classes)} classes; check classes= and the model's last layer"
