@@ -23,7 +23,7 @@ from grace.information import raw_symbols, su_matrix
 from grace.learning import anywhere, asked, learn, medians, spread_of
 from grace.methods import METHODS
 from grace.models import wrap
-from grace.models.base import checked_scores, class_codes
+from grace.models.base import checked_scores, class_codes, device_of
 from grace.problem import Background, Problem
 from grace.schema import Schema
 from grace.settings import Settings, settings_of
@@ -58,7 +58,7 @@ class Explainer:
         **settings: Any,
     ) -> None:
         known = wrap(model)
-        self.model = known if device is None else known.on(_device(device))
+        self.model = known if device is None else known.on(device_of(device))
         self.settings = settings_of(Settings(), settings)
         like = known.schema if schema is None else schema
         self.su: Floats | None = None
@@ -90,7 +90,7 @@ class Explainer:
         self._spaces: dict[tuple[Domain, str], Space] = {}
         self._known: Background | None = None
         self._su_raw: Floats | None = None
-        self._classes: tuple[str, Codes] | None = None
+        self._given: tuple[str, Floats] | None = None
 
     # -- explaining ---------------------------------------------------------------------------
 
@@ -116,9 +116,14 @@ class Explainer:
         """
         chosen = settings_of(self.settings, settings)
         self.model.refresh()
-        schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(
-            frozen=frozen, increase_only=increase_only, decrease_only=decrease_only, ranges=ranges, costs=costs
-        )
+        limits: dict[str, Any] = {
+            "frozen": frozen,
+            "increase_only": increase_only,
+            "decrease_only": decrease_only,
+            "ranges": ranges,
+            "costs": costs,
+        }
+        schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
         encoded = schema.encode(rows)
         begun = asked_so_far(self.model)
         goal, x = self._goal(encoded, against, chosen), self._tensor(encoded)
@@ -129,13 +134,6 @@ class Explainer:
         if METHODS[chosen.method].wants_background:
             self._background(schema)
         found, spent = answer_within(self.model, solve, x, chosen.max_calls, chosen.n, begun)
-        limits = {
-            "frozen": frozen,
-            "increase_only": increase_only,
-            "decrease_only": decrease_only,
-            "ranges": ranges,
-            "costs": costs,
-        }
         call = {**asdict(chosen), "against": against, "domain": schema.domain, **limits}
         return Explanations(self, found, schema, as_frame(rows).index, call, spent)
 
@@ -163,8 +161,9 @@ class Explainer:
             if getattr(settings, name):
                 raise GraceError(f"{name}= is about classes; leave it out for a model that predicts a number")
         predicted = self._scores(rows)[:, 0]
-        ends = np.array([[end[0] for end in w.range(predicted[[i]])] for i, w in enumerate(many)])
-        return Between(self._tensor(ends[:, 0]), self._tensor(ends[:, 1]), self.spread())
+        spread = self.spread()
+        ends = np.array([[end[0] for end in w.range(predicted[[i]], spread)] for i, w in enumerate(many)])
+        return Between(self._tensor(ends[:, 0]), self._tensor(ends[:, 1]), spread)
 
     def _problem(self, rows: Tensor, goal: Goal | None, schema: Schema, settings: Settings) -> Problem:
         space = self._space(schema, settings.distance)
@@ -253,14 +252,20 @@ class Explainer:
             self._known = Background.of(self.model, self._space(schema), rows, scores)
         return self._known
 
-    def background_classes(self) -> Codes | None:
-        """The class that the model gives each background row, as positions; None if there are none."""
+    def background_scores(self) -> Floats | None:
+        """What the model says of each background row; None if there are none."""
         if self.background_rows is None:
             return None
         weights = self.model.fingerprint()
-        if self._classes is None or self._classes[0] != weights:
-            self._classes = weights, self._scores(self.background_rows).argmax(axis=1)
-        return self._classes[1]
+        if self._given is None or self._given[0] != weights:
+            known = self._seen if self.model.stepwise else None
+            self._given = weights, self._scores(self.background_rows) if known is None else known
+        return self._given[1]
+
+    def background_classes(self) -> Codes | None:
+        """The class that the model gives each background row, as positions; None if there are none."""
+        scores = self.background_scores()
+        return None if scores is None else scores.argmax(axis=1)
 
     def _conflict(self, gamma: float) -> Tensor:
         d = len(self.schema)
@@ -289,12 +294,3 @@ class Explainer:
             f"<Explainer: {len(self.schema)} features, {len(self.model.classes) or 'no'} classes, method={s.method!r}, "
             f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}>"
         )
-
-
-def _device(said: str | torch.device) -> torch.device:
-    try:
-        device = torch.device(said)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as reason:
-        raise GraceError(f"device={str(said)!r} cannot be used here: {str(reason).splitlines()[0]}") from reason
-    return device

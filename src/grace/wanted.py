@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +22,23 @@ class Wanted:
     of_row: bool = False
     share: bool = False
 
-    def range(self, predicted: Floats) -> tuple[Floats, Floats]:
-        """The lowest and the highest number that will do, for each prediction."""
+    def range(self, predicted: Floats, spread: float) -> tuple[Floats, Floats]:
+        """The lowest and the highest number that will do, for each prediction. What depends on it is rounded, never to
+        its advantage, to a thousandth of the spread, so that a person can say it."""
         base = predicted if self.of_row else np.zeros(len(predicted))
         unit = np.abs(predicted) if self.share else np.ones(len(predicted))
         if self.share and (unit == 0).any():
             raise GraceError(f"row {int((unit == 0).argmax())}: a share of a prediction of 0 is 0; use by(a number)")
-        return base + self.low * unit, base + self.high * unit
+        low, high = base + self.low * unit, base + self.high * unit
+        if not self.of_row:
+            return low, high
+        digits = -int(np.floor(np.log10(spread / 1000)))
+        return _rounded(low, digits, np.ceil), _rounded(high, digits, np.floor)
+
+
+def _rounded(values: Floats, digits: int, way: Callable[[Floats], Floats]) -> Floats:
+    step = 10.0 ** abs(digits)
+    return np.asarray(way(values * step) / step if digits >= 0 else way(values / step) * step)
 
 
 def above(low: float) -> Wanted:

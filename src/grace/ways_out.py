@@ -50,7 +50,7 @@ def relaxations(batch: Explanations) -> list[dict[str, Any]]:
         out.append({"domain": "minmax"})
     if any(call[name] for name in LIMITS):
         out.append(dict.fromkeys(LIMITS[:3], ()) | {"ranges": None})
-    if call["against"] is not None:
+    if call["against"] is not None and batch.explainer.model.task != "regression":
         out.append({"against": None})
     if call["confidence"] > 0:
         out.append({"confidence": 0.0})

@@ -36,10 +36,12 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
     return replace(feature, **words)
 
 
-def row_words(schema: Schema, code: str) -> dict[str, Any]:
-    """ROW_WORDS of the schema in the language."""
+def row_words(schema: Schema, code: str, task: str = "classification") -> dict[str, Any]:
+    """ROW_WORDS of the schema in the language, or its plainest for a task; and "cluster" where classes are such."""
     plain = load(code).WORDS
-    words: dict[str, Any] = {"row": plain.row, "rows": plain.rows, "verb": plain.verb, "class_words": {}}
+    verb = {"clustering": plain.put, "regression": plain.predicted}.get(task, plain.verb)
+    words: dict[str, Any] = {"row": plain.row, "rows": plain.rows, "verb": verb, "class_words": {}}
+    words["cluster"] = plain.cluster if task == "clustering" else ""
     if code == schema.language:
         unset = {f.name: f.default for f in fields(schema)}
         words |= {w: getattr(schema, w) for w in ROW_WORDS if getattr(schema, w) != unset[w]}
@@ -48,7 +50,8 @@ def row_words(schema: Schema, code: str) -> dict[str, Any]:
 
 def class_word(words: Mapping[str, Any], label: Value, language: Language) -> str:
     """What a person calls the class."""
-    return str(words["class_words"].get(str(label), language.label(label)))
+    plain = words["cluster"].format(**{"class": label}) if words.get("cluster") else language.label(label)
+    return str(words["class_words"].get(str(label), plain))
 
 
 def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:

@@ -271,7 +271,7 @@ def failed(facts: Facts, reason: str) -> str:
 
 def reason(miss: Mapping[str, Any]) -> str:
     if miss["why"] == "already":
-        return "danach war gefragt, es ist also bereits so"
+        return "das ist bereits das, wonach gefragt war"
     if miss["why"] == "calls":
         return f"mehr als {number(decimal(miss['most']))} Fragen an das Modell lässt max_calls nicht zu"
     most = "einer Änderung" if miss["most"] == 1 else f"{miss['most']} Änderungen"

@@ -148,3 +148,13 @@ def class_codes(
             raise GraceError(f"{what}: unknown class {said(label)}; the classes are {some(classes, 20)}")
         codes[i] = known[scalar]
     return codes
+
+
+def device_of(name: str | torch.device) -> torch.device:
+    """The device that was named, if it can be used."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as reason:
+        raise GraceError(f"device={str(name)!r} cannot be used here: {str(reason).splitlines()[0]}") from reason
+    return device
