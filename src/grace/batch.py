@@ -12,9 +12,9 @@ import pandas as pd
 
 from grace.answers import NOT_ASKED, Answers
 from grace.asking import Spent
-from grace.cells import cell_of, length, remarks
+from grace.cells import cell_of, changes_of, remarks
 from grace.certificate import PROVEN
-from grace.explanation import Change, Explanation
+from grace.explanation import Explanation
 from grace.features import Bools, Floats, Value, plain
 from grace.figures import Range, asked_for, predicted, ranges
 from grace.languages import load
@@ -114,11 +114,8 @@ class Explanations:
     def _explanation(self, i: int, place: int, a: Answers) -> Explanation:
         features = self.schema.features
         old, new = a.rows[i], a.contrast[i]
-        changes = [
-            Change(f, cell_of(f, old[j]), cell_of(f, new[j])) for j, f in enumerate(features) if old[j] != new[j]
-        ]
+        changes = changes_of(self.schema, old, new)
         success = bool(a.success[i])
-        changes.sort(key=lambda c: -length(c))
         best = int(a.before[i].argmax()), int(a.after[i].argmax())
         asked = None if self._wanted is None else self._wanted[i]
         ends = (a.before[[i]], a.after[[i]]) if asked else (softmax(a.before[[i]]), softmax(a.after[[i]]))

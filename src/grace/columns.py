@@ -4,6 +4,7 @@ categories, text and dates. A date is the number of days since 1970.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -40,6 +41,18 @@ def dtype_of(column: pd.Series[Any], feature: Feature) -> str:
     return str(dtype) if pd.api.types.is_bool_dtype(dtype) or str(dtype) == "string" else ""
 
 
+def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:
+    """The feature with missing cells as a value of its own, if the column has any."""
+    if not column.isna().any() or feature.gaps:
+        return feature
+    if isinstance(feature, Numeric):
+        return replace(feature, gaps=True)
+    known = MISSING in feature.categories
+    categories = feature.categories if known else (*feature.categories, MISSING)
+    never = feature.never if MISSING in feature.never else (*feature.never, MISSING)
+    return replace(feature, gaps=True, categories=categories, never=never)
+
+
 def is_date(feature: Feature) -> bool:
     return feature.dtype.startswith(DATE)
 
@@ -47,10 +60,11 @@ def is_date(feature: Feature) -> bool:
 def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
     """Cells as numbers, NaN where they are missing; an error names a cell that does not fit."""
     if isinstance(feature, Categorical):
-        return codes_of(column, feature)
-    if is_date(feature) and not pd.api.types.is_numeric_dtype(column):
-        return _days(column)
-    return numbers(column)
+        codes = codes_of(column, feature)
+        return np.where(np.isnan(codes), float(feature.categories.index(MISSING)), codes) if feature.gaps else codes
+    dates = is_date(feature) and not pd.api.types.is_numeric_dtype(column)
+    values = _days(column) if dates else numbers(column)
+    return np.where(np.isnan(values), feature.gap, values) if feature.gaps else values
 
 
 def _days(column: pd.Series[Any]) -> Floats:
@@ -70,6 +84,8 @@ def decode_column(values: Floats, feature: Feature) -> Any:
     """The cells of encoded values; NaN becomes a missing cell."""
     if isinstance(feature, Categorical):
         return _categories(values, feature)
+    if feature.gaps:
+        values = np.where(values == feature.gap, np.nan, values)
     if is_date(feature):
         micro = np.where(np.isnan(values), np.datetime64("NaT", "us").astype(np.int64), np.round(values * DAY))
         dates = pd.Series(micro.astype(np.int64).astype("datetime64[us]"))
@@ -88,11 +104,12 @@ def _typed(cells: pd.Series[Any], dtype: Any) -> Any:
 
 def _categories(values: Floats, feature: Categorical) -> Any:
     known = np.isfinite(values)
-    table = np.array([*feature.categories, None], dtype=object)
+    hidden = MISSING if feature.gaps else None
+    table = np.array([*(None if c == hidden else c for c in feature.categories), None], dtype=object)
     cells = table[np.where(known, values, -1).astype(int)]
     if feature.dtype == "category":
-        return pd.Categorical(cells, categories=list(feature.categories), ordered=feature.ordered)
-    if feature.dtype and (feature.dtype != "bool" or known.all()) and MISSING not in feature.categories:
+        return pd.Categorical(cells, categories=[c for c in feature.categories if c != hidden], ordered=feature.ordered)
+    if feature.dtype and (feature.dtype != "bool" or not pd.isna(cells).any()) and MISSING not in cells:
         return _typed(pd.Series(cells, dtype=object), feature.dtype)
     return pd.array(cells, dtype=object)
 

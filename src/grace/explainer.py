@@ -20,7 +20,7 @@ from grace.features import Domain, Floats, Numeric, Value, tail_of
 from grace.frames import as_frame, some
 from grace.goal import Against, Between, Flip, Goal
 from grace.information import raw_symbols, su_matrix
-from grace.learning import anywhere, asked, learn, medians, spread_of
+from grace.learning import anywhere, asked, learn, medians, spread_of, takes_missing
 from grace.methods import METHODS
 from grace.models import wrap
 from grace.models.base import checked_scores, class_codes, device_of
@@ -81,7 +81,9 @@ class Explainer:
         else:
             train = as_frame(train)
             chosen = domain if domain is not None else "central" if like is None else like.domain
-            ranges = {d: Schema.infer(train, target, domain=d, like=like) for d in ("central", "minmax", chosen)}
+            gaps = takes_missing(self.model, train, target, like)
+            wide = ("central", "minmax", chosen)
+            ranges = {d: Schema.infer(train, target, domain=d, like=like, gaps=gaps) for d in wide}
             self.schemas, self.schema = dict(ranges), ranges[chosen]
             self._train = train
             learnt = learn(self.model, self.schema, train, seed)
@@ -225,7 +227,8 @@ class Explainer:
         if len(ask):
             tried = np.where(changed, typical, found.contrast)[ask]
             kept = ask[self._scores(tried).argmax(axis=1) == wanted[ask]]
-            out[kept] = np.where(changed, typical, np.nan)[kept]
+            gap = np.array([f.gap if isinstance(f, Numeric) else np.nan for f in self.schema.features])
+            out[kept] = np.where(changed & (typical != gap), typical, np.nan)[kept]
         return out
 
     def spread(self) -> float:

@@ -67,7 +67,7 @@ class Explanation:
     `original_class` and `contrast_class` are what it predicts, and `wanted` is what was asked for.
     """
 
-    row: Mapping[str, Value]
+    row: Mapping[str, Any]  # None where a cell is missing
     changes: tuple[Change, ...]
     classes: tuple[Value, ...]
     original_class: Value
@@ -89,7 +89,7 @@ class Explanation:
     behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
 
     @property
-    def contrast(self) -> dict[str, Value]:
+    def contrast(self) -> dict[str, Any]:
         """The contrastive row x̃; the original row where none was found."""
         return {**self.row, **{c.name: c.new for c in self.changes}}
 

@@ -41,12 +41,14 @@ class Numeric:
     """A number. `low` and `high` are an expert's and win over `observed`, what the data show. A change of
     one `spread` counts `cost` in the distance. `kind` is one of KINDS and `style` one of STYLES; left empty,
     the one follows from the data and the other from the kind. `dtype` is the column's type where cells are more than
-    numbers (see `grace.columns`). `translations` has the words in other languages."""
+    numbers (see `grace.columns`); with `gaps`, a cell may be missing, which the model takes for a value of its own and
+    no change touches. `translations` has the words in other languages."""
 
     name: str
     kind: str = ""
     style: str = ""
     dtype: str = ""
+    gaps: bool = False
     low: float | None = None
     high: float | None = None
     integer: bool | None = None
@@ -109,6 +111,11 @@ class Numeric:
         return lo, hi
 
     @property
+    def gap(self) -> float:
+        """The number that stands for a missing cell in encoded rows: far from all others, whatever the domain."""
+        return (self.typical or 0.0) - 1000.0123456789 * (self.spread or 1.0) if self.gaps else np.nan
+
+    @property
     def complete(self) -> bool:
         """Whether a range is known."""
         return self.observed is not None or (self.low is not None and self.high is not None)
@@ -152,10 +159,13 @@ class Numeric:
 @dataclass(frozen=True, kw_only=True)
 class Categorical:
     """One of a few values. `never` lists categories a row may have but no change may choose. Where they are `ordered`,
-    a change of one `spread` in rank counts `cost` in the distance; else any change does."""
+    a change of one `spread` in rank counts `cost` in the distance; else any change does. With `gaps`, the category
+    "missing" is a missing cell to the model; `other`, if given, is the category of all values that are not listed."""
 
     name: str
     dtype: str = ""
+    gaps: bool = False
+    other: str = ""
     categories: tuple[Value, ...] = ()
     never: tuple[Value, ...] = ()
     ordered: bool = False
@@ -179,6 +189,8 @@ class Categorical:
         for value in self.never:
             if self.categories and value not in self.categories:
                 raise GraceError(f"feature {self.name!r}: never={value!r} is not one of its categories")
+        if self.other and self.categories and self.other not in self.categories:
+            raise GraceError(f"feature {self.name!r}: other={self.other!r} is not one of its categories")
         if self.categories and not self.open:
             raise GraceError(f"feature {self.name!r}: `never` leaves no category to choose")
 

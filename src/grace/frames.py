@@ -72,8 +72,9 @@ def numbers(column: pd.Series[Any]) -> Floats:
 def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
     """A categorical column as positions among the feature's categories, NaN where it is missing."""
     known = {category: float(i) for i, category in enumerate(feature.categories)}
+    other = known.get(feature.other, -1.0)
     try:
-        found = {value: known.get(plain(value), -1.0) for value in column.dropna().unique()}
+        found = {value: known.get(plain(value), other) for value in column.dropna().unique()}
         codes = column.astype(object).map(found).to_numpy(dtype=np.float64, na_value=np.nan)
     except TypeError:
         raise GraceError(

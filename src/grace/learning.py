@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +10,12 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
+from grace.errors import GraceError
 from grace.features import Floats, Numeric
 from grace.frames import numbers
 from grace.information import discretise, quantile_cuts, su_matrix
 from grace.models.base import Model, checked_scores, class_codes, fill_value
+from grace.models.predictor import Predictor
 from grace.models.torch import warn_if_permuted
 from grace.schema import Schema
 
@@ -52,6 +55,23 @@ def learn(model: Model, schema: Schema, train: pd.DataFrame, seed: int) -> Learn
         keep = np.sort(np.random.default_rng(seed).choice(len(rows), MOST_BACKGROUND, replace=False))
         rows, scores = rows[keep], scores[keep]
     return Learnt(su, rows, scores, medians(rows, scores), spread_of(model, scores))
+
+
+def takes_missing(model: Model, train: pd.DataFrame, target: str | None, like: Schema | None) -> bool:
+    """Whether there are missing cells, and a black box that makes something of them."""
+    if not isinstance(model, Predictor):
+        return False
+    features = train.drop(columns=[c for c in (target, like.target if like else None) if c in train.columns])
+    holes = features.isna().any(axis=1)
+    if not holes.any():
+        return False
+    try:
+        schema = Schema.infer(train, target, like=like, gaps=True)
+        trial = copy.copy(model)
+        trial.bind(schema, torch.as_tensor(encoded(schema, train[holes].head(SAMPLE))))
+    except GraceError:
+        return False
+    return True
 
 
 def encoded(schema: Schema, frame: pd.DataFrame) -> Floats:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.columns import decode_column, dtype_of, encode_column, feature_of
+from grace.columns import decode_column, dtype_of, encode_column, feature_of, with_gaps
 from grace.errors import GraceError
 from grace.features import (
     Bools,
@@ -64,8 +64,10 @@ class Schema:
         *,
         domain: Domain | None = None,
         like: Schema | None = None,
+        gaps: bool = False,
     ) -> Schema:
-        """dom(X) from data. What `like` declares (types, ranges, words, categories) wins."""
+        """dom(X) from data. What `like` declares (types, ranges, words, categories) wins. With `gaps`, missing cells
+        are values of their own in columns that have any."""
         frame = as_frame(frame)
         if len(frame) == 0:
             raise GraceError("there are no rows: the table is empty")
@@ -83,7 +85,8 @@ class Schema:
         for name in names:
             if name not in frame.columns:
                 raise GraceError(f"column {name!r} is missing from the data; add it, or drop it from the schema")
-            features.append(_observe(frame[name], known.get(name), domain))
+            feature = _observe(frame[name], known.get(name), domain)
+            features.append(with_gaps(frame[name], feature) if gaps else feature)
         classes = base.classes
         if not classes and target is not None and target in frame.columns:
             if not frame[target].notna().any():

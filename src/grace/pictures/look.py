@@ -164,6 +164,7 @@ def histogram(feature: Feature, values: Floats, low: float, high: float) -> tupl
         edges = low - 0.5 + width * np.arange(np.ceil((high - low + 1) / width) + 1)
     else:
         edges = np.linspace(low, high, BINS + 1)
+    values = values[values != feature.gap]  # missing cells lie nowhere
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     return tuple(edges.tolist()), tuple(np.bincount(place, minlength=len(edges) - 1).tolist())
 
