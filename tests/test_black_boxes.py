@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -228,6 +229,16 @@ def test_classes_of_a_function_may_come_from_the_target() -> None:
     frame = BOX.assign(y=LABELS)
     explainer = grace.Explainer(lambda rows: np.where(rows["a"] > 0, "yes", "no"), frame, target="y")
     assert explainer.model.classes == ("no", "yes")
+
+
+def test_an_explainer_of_a_black_box_is_kept_without_it(tmp_path: Path) -> None:
+    model = RandomForestClassifier(5, random_state=0).fit(BOX, LABELS)
+    explainer = grace.Explainer(model, BOX)
+    explainer.save(tmp_path / "kept")
+    again = grace.load(tmp_path / "kept", model=model)
+    assert (again.explain(BOX.head(5)).answers.contrast == explainer.explain(BOX.head(5)).answers.contrast).all()
+    with pytest.raises(grace.GraceError, match="model="):
+        grace.load(tmp_path / "kept")
 
 
 # -- what is refused --------------------------------------------------------------------------------

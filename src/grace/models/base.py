@@ -73,12 +73,16 @@ class Model(ABC):
     # -- for people ---------------------------------------------------------------------------
 
     def predict(self, frame: Any) -> np.ndarray[Any, np.dtype[Any]]:
-        """The class of each row."""
+        """The class of each row, or the number predicted for it."""
+        if self.task == "regression":
+            return np.asarray(self._scores(frame)[:, 0])
         table = np.array(self.classes, dtype=object)
         return np.asarray(table[self._scores(frame).argmax(axis=1)])
 
     def predict_proba(self, frame: Any) -> pd.DataFrame:
         """The probability of each class, with the class names as columns."""
+        if self.task == "regression":
+            raise GraceError("the model predicts a number, which has no probability; use predict")
         scores = self._scores(frame)
         index = frame.index if isinstance(frame, pd.DataFrame) else None
         return pd.DataFrame(softmax(scores), columns=list(self.classes), index=index)

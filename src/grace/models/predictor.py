@@ -165,6 +165,8 @@ class Predictor(Model):
             found = Way(way.ask, way.outputs or self._outputs(out))
             scores = self._answers(found, out)
             if scores.shape != (len(values), self.width):
+                if way is not self.ways[-1]:
+                    continue
                 raise GraceError(
                     f"{self.name} returned shape {np.shape(out)} for {len(values)} rows, but there are "
                     f"{self.width} {'numbers' if self.task == 'regression' else 'classes'}; check classes="
