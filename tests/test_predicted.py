@@ -120,9 +120,8 @@ def test_a_number_close_to_the_limit_is_said_precisely_enough() -> None:
 def test_exact_regressors() -> None:
     frame = BOX[["b", "c", "a"]]
     target = line(BOX)
-    net = make_pipeline(StandardScaler(), MLPRegressor(hidden_layer_sizes=(6,), random_state=0, max_iter=5000)).fit(
-        frame, target
-    )
+    perceptron = MLPRegressor(hidden_layer_sizes=(6,), random_state=0, max_iter=5000)
+    net = make_pipeline(StandardScaler(), perceptron).fit(frame, target)
     for model in (LinearRegression().fit(frame, target), net):
         known = grace.Explainer(model, BOX.assign(y=target), target="y")
         assert isinstance(known.model, TorchModel)
