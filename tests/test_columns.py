@@ -143,6 +143,16 @@ def test_missing_cells_are_left_alone_and_never_chosen(method: str) -> None:
             assert read(e.text(), e, batch.schema)[0] == e.contrast
 
 
+def test_missing_cells_reach_a_model_of_arrays() -> None:
+    frame, labels = holes()
+    numbers = frame[["a", "b"]]
+    model = HistGradientBoostingClassifier(max_iter=20).fit(numbers.to_numpy(), labels)
+    batch = grace.Explainer(model, numbers).explain(numbers.head(20))
+    assert (batch.original_class == model.predict(numbers.head(20).to_numpy())).all()
+    done = batch.success
+    assert (model.predict(batch.contrast.to_numpy())[done] == batch.contrast_class[done]).all()
+
+
 def test_a_model_that_takes_no_missing_cells_gets_none() -> None:
     frame, _ = holes()
     numbers = frame[["a", "b"]]

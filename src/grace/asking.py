@@ -52,8 +52,22 @@ def answer_within(
     if not most:
         found = Answers.join([solve(every[i : i + step]) for i in range(0, n, step)])
         return found, Spent(model.calls - calls, model.asked - before, np.zeros(n, dtype=bool))
-    parts, left, start = [], np.zeros(n, dtype=bool), 0
-    model.most, many = before + most, 1
+    model.most = before + most
+    try:
+        found, left = _rationed(model, solve, rows, step, alternatives)
+    finally:
+        model.most = None
+    return found, Spent(model.calls - calls, model.asked - before, left)
+
+
+def _rationed(
+    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, step: int, alternatives: int
+) -> tuple[Answers, Bools]:
+    """Answers within the model's limit, and which rows it left out."""
+    assert model.most is not None
+    n, start, many = len(rows), 0, 1
+    every = torch.arange(n, device=rows.device)
+    parts, left = [], np.zeros(n, dtype=bool)
     while start < n:
         here = every[start : start + many]
         now = model.asked
@@ -63,11 +77,10 @@ def answer_within(
             left[start : start + len(here)] = True
             parts.append(_none(model, rows[here], alternatives - 1))
         start += len(here)
-        rest = before + most - model.asked
+        rest = model.most - model.asked
         share = max(1.0, SPARE * (model.asked - now) / len(here))
         many = min(step, max(1, int(rest / share)))
-    model.most = None
-    return Answers.join(parts), Spent(model.calls - calls, model.asked - before, left)
+    return Answers.join(parts), left
 
 
 def _none(model: Predictor, rows: Tensor, alternatives: int) -> Answers:

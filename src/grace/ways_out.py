@@ -20,7 +20,8 @@ Way = dict[str, Any]
 
 def ways_out(batch: Explanations) -> dict[int, list[Way]]:
     """For each row without an answer, what would make one possible, the fewest changes first."""
-    rows = [int(i) for i in np.flatnonzero(~batch.success & ~batch.answers.trivial)]
+    left_out = False if batch.spent is None else batch.spent.left_out  # the model may not be asked about these
+    rows = [int(i) for i in np.flatnonzero(~batch.success & ~batch.answers.trivial & ~np.asarray(left_out))]
     if not rows:
         return {}
     out: dict[int, list[Way]] = {}

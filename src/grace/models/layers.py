@@ -143,6 +143,8 @@ def _same(found: TorchModel, model: Any, width: int, labels: Sequence[Any]) -> b
         out = np.asarray(model.predict(rows.astype(np.float32), verbose=0), dtype=np.float64)
         return _keras_same(own, out, found.task)
     out = np.asarray(model.predict(ask))
+    if out.size != len(rows):  # several targets at once
+        return False
     if found.task == "regression":
         return bool(np.allclose(out.reshape(-1), own[:, 0], rtol=1e-6, atol=1e-8))
     lead = np.sort(own, axis=1)

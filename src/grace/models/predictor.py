@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.features import Categorical, Floats, Value, plain
+from grace.features import Floats, Numeric, Value, plain
 from grace.models.base import Margins, Model, class_codes
 from grace.schema import Schema
 
@@ -102,7 +102,7 @@ class Predictor(Model):
     def _input(self, rows: Floats) -> Any:
         """The rows as the model knows them: a frame with the columns and types of training, or an array."""
         schema = self._need_schema()
-        if self.inputs == "array" and not schema_has_words(schema):
+        if self.inputs == "array" and plain_numbers(schema):
             return rows.astype(np.float32) if self._single else rows.copy()
         frame = schema.decode(rows)
         if self.columns is not None:
@@ -222,9 +222,9 @@ def agree(scores: Floats, decided: Floats) -> bool:
     return bool((own >= scores.max(axis=1) - 1e-9).all())
 
 
-def schema_has_words(schema: Schema) -> bool:
-    """Whether some category is no number, so that rows are no plain array of numbers."""
-    return any(isinstance(f, Categorical) for f in schema.features)
+def plain_numbers(schema: Schema) -> bool:
+    """Whether encoded rows are the very numbers that the model knows: no categories, dates or missing cells."""
+    return all(isinstance(f, Numeric) and not f.dtype and not f.gaps for f in schema.features)
 
 
 def checked_classes(classes: Sequence[Value]) -> tuple[Value, ...]:
