@@ -4,19 +4,19 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: demo test check test-all bench lint clean
+.PHONY: demo test check test-all bench lint browser clean
 
 demo: .venv/.base  ## train on embedded data and explain a prediction
 	$(BIN)/grace demo
 
-test: .venv/.dev lint  ## lint, types and all tests but the slow ones
-	$(BIN)/python -m pytest -n auto -m "not slow"
+test: .venv/.dev lint browser  ## lint, types and all tests but the slow ones
+	$(BIN)/python -m pytest -n auto -m "not slow" -rs
 
 check: .venv/.dev lint  ## the quick subset
 	$(BIN)/python -m pytest -n auto -m "not slow" -x --ignore tests/test_common.py --ignore tests/test_properties.py
 
-test-all: .venv/.dev lint  ## every test
-	$(BIN)/python -m pytest -n auto
+test-all: .venv/.dev lint browser  ## every test
+	$(BIN)/python -m pytest -n auto -rs
 
 bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/quality.py
@@ -27,6 +27,12 @@ lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# the tests of the page drive a real browser: Debian's, where it may be installed
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	  { echo "Installing chromium for the tests of the page ..."; apt-get update -qq && apt-get install -qq -y chromium >/dev/null; }; } || \
+	echo "No chromium here, and it cannot be installed: the tests in a browser are skipped."
 
 clean:
 	rm -rf .venv

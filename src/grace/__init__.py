@@ -19,6 +19,7 @@ degrees      how precisely a difference is said; wording finds the words, langua
 lime         LIME in the same terms; study runs the paper's user studies of both
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
 experiments  benchmarks beside other libraries
+web          the page behind `grace serve`, and its JSON API
 """
 
 from __future__ import annotations

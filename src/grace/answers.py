@@ -12,6 +12,7 @@ from torch import Tensor
 
 from grace.certificate import FOUND, OPEN, PROVEN, prove
 from grace.features import Bools, Floats
+from grace.gap import distance_bound
 from grace.methods import METHODS
 from grace.models.base import checked_scores
 from grace.polish import EXHAUSTIVE, polish
@@ -33,6 +34,7 @@ class Answers:
     after: Floats
     distance: Floats
     proof: npt.NDArray[np.int64]  # PROVEN that nothing smaller exists (a miss: nothing at all), OPEN or NOT_ASKED
+    nearest: Floats  # proven: with these features nothing is nearer than this; NaN if not asked
     checks: Mapping[str, Bools]
     alternatives: tuple[Answers, ...] = ()
 
@@ -79,10 +81,14 @@ def _answer(problem: Problem, settings: Settings) -> Answers:
         reached = problem.reached(found) & ~trivial
         found, proof = _proven(problem, found, reached, trivial, settings.budget)
     checks = verify(problem, found)
+    nearest = torch.full_like(problem.rows[:, 0], torch.nan)
     success = (found != problem.rows).any(dim=1) & checks["flip"] & ~trivial
     for promise in method.promises:
         success &= checks[promise]
     contrast = torch.where(success[:, None], found, problem.rows)
+    if settings.prove and success.any():
+        some = positions(success)
+        nearest[some] = distance_bound(problem.select(some), contrast[some], settings.budget)
     polished = method.polishes or (settings.polish and method.polished)
     count = (contrast != problem.rows).sum(dim=1)
     checks["irreducible"] = success & polished & (count <= EXHAUSTIVE)
@@ -95,6 +101,7 @@ def _answer(problem: Problem, settings: Settings) -> Answers:
         after=checked_scores(problem.model, contrast).cpu().numpy(),
         distance=problem.space.distance(problem.rows, contrast).cpu().numpy(),
         proof=proof.cpu().numpy(),
+        nearest=nearest.cpu().numpy(),
         checks={k: v.cpu().numpy() for k, v in checks.items()},
     )
 

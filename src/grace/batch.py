@@ -187,15 +187,20 @@ class Explanations:
         if a.proof[i] == NOT_ASKED:
             return None
         count = int((a.contrast[i] != a.rows[i]).sum())
+        model = self.explainer.model
+        wanted = self.call["against"]
         return {
             "verdict": ("minimal" if a.success[i] else "impossible") if a.proof[i] == PROVEN else "open",
             "changes": count if a.success[i] else self.call["max_features"],
+            "distance_at_least": float(a.nearest[i]) if a.success[i] else None,
             "domain": self.call["domain"],
-            "against": plain(self.call["against"]),
+            "box": self.schema.box(a.rows[i]),
+            "against": plain(list(wanted)[i] if pd.api.types.is_list_like(wanted) else wanted),
             "frozen": [f.name for f in self.schema.features if f.frozen],
             "gamma": self.call["gamma"],
+            "margin": model.tolerance,
             "precision": "float64",
-            "weights": self.explainer.model.fingerprint(),
+            "weights": model.fingerprint(),
         }
 
     def ask_again(self, rows: list[int], **changes: Any) -> Explanations:

@@ -21,12 +21,12 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.models.relu import ReluNetwork, relu_network
+from grace.nodes import Nodes, decide, halved
 from grace.problem import Problem, positions
-from grace.relaxation import LISTED, Bound, Nodes, Relaxation
+from grace.relaxation import LISTED, Bound, Relaxation
 
 BYTES = {"cpu": 1 << 26, "cuda": 1 << 32}  # worked on at a time
 MOST_NODES = 1 << 17  # kept with open features
-THINNEST = 1e-10  # a range of this share of the whole is not halved any more
 OPEN, PROVEN, FOUND = 0, 1, 2
 AT_ONCE = 12  # features decided in one step, while more are open
 TRIED = 4  # nodes of a row whose better bounds tell whether they pay
@@ -47,11 +47,7 @@ class Verdicts:
 def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
     """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, giving up
     on a row after `budget` seconds of work."""
-    network = relu_network(problem.model)
-    if network is None:
-        raise GraceError(
-            "a proof needs a network of Linear and ReLU layers: one trained here, or nn.Sequential without encode"
-        )
+    network = network_of(problem)
     endless = problem.free & problem.space.is_numeric & ~torch.isfinite(problem.high - problem.low)
     if endless.any():
         schema, place = problem.model.schema, int(endless.any(dim=0).nonzero()[0])
@@ -66,6 +62,16 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
         index = torch.arange(begin, min(begin + step, len(problem)), device=most.device)
         parts.append(Prover(problem.select(index), network, most[index], budget).run())
     return Verdicts(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(Verdicts)))
+
+
+def network_of(problem: Problem) -> ReluNetwork:
+    """The model of a problem as a ReLU network, which a proof needs."""
+    network = relu_network(problem.model)
+    if network is None:
+        raise GraceError(
+            "a proof needs a network of Linear and ReLU layers: one trained here, or nn.Sequential without encode"
+        )
+    return network
 
 
 class Prover:
@@ -299,47 +305,10 @@ class Prover:
         self.nodes_done += torch.bincount(nodes.row, minlength=len(self.x))
         undone = found.undone()
         part = replace(nodes.at(undone), bound=found.value[undone], slack=found.slack[undone])
-        return self.halved(part, self.try_points(part, found.slope[undone]))
-
-    def halved(self, nodes: Nodes, slope: Tensor) -> Nodes:
-        """Two nodes for each: half of a changed feature's range or categories, that which matters most (by its
-        slopes (N, k)). A node with nothing to halve is a point, or as good as one, that no bound excludes."""
-        at = nodes.feature
-        width = torch.where(nodes.real & self.numeric[at], nodes.high - nodes.low, 0.0)
-        steep = slope.abs()
-        weight = width * (steep + 0.05 * steep.amax(dim=1, keepdim=True))
-        row = nodes.row[:, None]
-        span = (self.problem.high[row, at] - self.problem.low[row, at]).abs().clamp_min(1e-300)
-        weight = torch.where(width <= THINNEST * span, 0.0, weight)
-        for j, slot in self.slots.items():
-            several = (nodes.options[:, slot].sum(dim=1) > 1)[:, None] & (at == j) & nodes.real
-            weight = torch.where(several, torch.inf, weight)
-        best = weight.max(dim=1)
-        flat = (best.values == 0) & (width > THINNEST * span).any(dim=1)  # no slope at all: the widest
-        place = torch.where(flat, (width / span).argmax(dim=1), best.indices)[:, None]
-        can = (best.values > 0) | flat
-        self.note(nodes.at(positions(~can)))
-        nodes, place = nodes.at(positions(can)), place[can]
-        feature = nodes.feature.gather(1, place)[:, 0]
-        low, high = nodes.low.gather(1, place), nodes.high.gather(1, place)
-        middle = (low + high) / 2
-        whole, number = self.problem.space.is_integer[feature][:, None], self.numeric[feature][:, None]
-        end = torch.where(number, torch.where(whole, middle.floor(), middle), high)
-        start = torch.where(number, torch.where(whole, middle.floor() + 1, middle), low)
-        options, others = nodes.options, nodes.options.clone()
-        for j, slot in self.slots.items():
-            these = (feature == j)[:, None]
-            count = options[:, slot].cumsum(dim=1)
-            first = count <= count[:, -1:] // 2
-            others[:, slot] &= ~(these & first)
-            options = options.clone()
-            options[:, slot] &= ~these | first
-        return Nodes.join(
-            [
-                replace(nodes, high=nodes.high.scatter(1, place, end), options=options),
-                replace(nodes, low=nodes.low.scatter(1, place, start), options=others),
-            ]
-        )
+        steep = self.try_points(part, found.slope[undone]).abs()
+        children, points = halved(self.problem, self.slots, part, steep + 0.05 * steep.amax(dim=1, keepdim=True))
+        self.note(points)  # no bound excludes them
+        return children
 
     # -- points ---------------------------------------------------------------------------------
 
@@ -371,12 +340,6 @@ class Prover:
         self.found[nodes.row[index]] = point[index]
         self.status[nodes.row[index]] = FOUND
         return slope
-
-
-def decide(nodes: Nodes) -> Nodes:
-    """The nodes with nothing open, and without what is said about open features."""
-    none = nodes.reach[:, :0]
-    return replace(nodes, open=none.bool(), reach=none, slope=none)
 
 
 def first_few(row: Tensor, where: Tensor) -> Tensor:

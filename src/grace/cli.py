@@ -27,6 +27,7 @@ from grace.terminal import (
     write_picture,
     write_text,
 )
+from grace.web.command import serve
 
 if TYPE_CHECKING:
     from grace.text import Saying
@@ -58,6 +59,7 @@ def main() -> None:
       grace train loans.csv --target risk -o model/  train a network on your table
       grace explain model/ loans.csv --row 7         explain its prediction for row 7
       grace explain model/ loans.csv --out why.csv   explain every row
+      grace serve model/                             a page to ask and try
     """
 
 
@@ -317,6 +319,7 @@ def explain(
 
 main.add_command(study)
 main.add_command(benchmark)
+main.add_command(serve)
 
 if __name__ == "__main__":
     sys.exit(main())

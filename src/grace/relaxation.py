@@ -8,48 +8,19 @@ features.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from grace.models.relu import ReluNetwork
+from grace.nodes import Nodes
 from grace.problem import Problem, positions
 
 ROUNDING = 1e-11  # relative; far above what float64 sums of a few hundred terms can lose
 LISTED = 24  # of each neuron, the open features that count are looked for among so many
 
 Limits = list[tuple[Tensor, Tensor]]  # of every hidden layer before its ReLU
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """A stack of nodes: some features are changed, some open, the others left alone."""
-
-    row: Tensor  # (N,) position of the row
-    target: Tensor  # (N,) the class that is to win
-    feature: Tensor  # (N, k) the changed features, those with `real`
-    real: Tensor
-    low: Tensor  # (N, k) their ranges
-    high: Tensor
-    options: Tensor  # (N, all categories) that a changed feature may still have
-    open: Tensor  # (N, d) features that may still change; (N, 0) if all is decided
-    left: Tensor  # (N,) how many of them
-    bound: Tensor  # (N,)
-    slack: Tensor  # (N,) what rounding may have cost
-    reach: Tensor  # (N, d) what each open feature brings at most in the relaxation
-    slope: Tensor  # (N, d) of the relaxation, in the open features
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def at(self, index: Tensor | slice) -> Nodes:
-        return Nodes(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
-
-    @classmethod
-    def join(cls, parts: list[Nodes]) -> Nodes:
-        return cls(**{f.name: torch.cat([getattr(p, f.name) for p in parts]) for f in fields(cls)})
 
 
 class Moves(NamedTuple):

@@ -205,6 +205,23 @@ class Schema:
         low, high = zip(*pairs, strict=True)
         return np.array(low), np.array(high)
 
+    def box(self, row: Floats) -> dict[str, list[Value]]:
+        """What each feature that may change may become in this row: its lowest and highest value, or the
+        categories to choose from."""
+        low, high = self.bounds()
+        out: dict[str, list[Value]] = {}
+        for j, f in enumerate(self.features):
+            if f.frozen:
+                continue
+            if isinstance(f, Categorical):
+                out[f.name] = list(f.open)
+            else:
+                out[f.name] = [
+                    float(max(low[j], row[j])) if f.increase_only else float(low[j]),
+                    float(min(high[j], row[j])) if f.decrease_only else float(high[j]),
+                ]
+        return out
+
     def open_codes(self, index: int) -> npt.NDArray[np.int64]:
         """Positions of the categories of feature `index` that a change may choose."""
         feature = self.features[index]

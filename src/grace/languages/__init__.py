@@ -70,6 +70,8 @@ class Language(Protocol):
     """The sentences of each of FORMS, without the full stop; the first is the usual one. "had": what would
     have had to be different. "because": what was too much or too little. "typical": how the row differs from
     what is typical of the other class; there, a part says how the row's value differs from the typical one."""
+    NAME: str
+    """What the language calls itself."""
     SCREEN: Mapping[str, str]
     """Headings: feature, is, would, or, note."""
 

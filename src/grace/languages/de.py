@@ -29,6 +29,7 @@ WORDS = Words(
     predicted="{class} vorhergesagt",
     date={"unit": "Tage", "unit_one": "Tag", "more": "später", "less": "früher"},
 )
+NAME = "Deutsch"
 SCREEN = {"feature": "Merkmal", "is": "ist", "would": "wäre", "or": "Oder: ", "note": "Hinweis: "}
 
 PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "etwas mehr als ", "just <": "etwas weniger als "}

@@ -25,6 +25,7 @@ WORDS = Words(
     predicted="predicted {class}",
     date={"unit": "days", "unit_one": "day", "more": "later", "less": "earlier"},
 )
+NAME = "English"
 SCREEN = {"feature": "feature", "is": "is", "would": "would be", "or": "Or: ", "note": "Note: "}
 
 PERCENT = {"": "", ">": "more than ", "<": "less than ", "just >": "just over ", "just <": "just under "}

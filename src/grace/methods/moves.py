@@ -43,9 +43,11 @@ class Moves:
         return Moves(self.each().gather(1, order), self.value.gather(1, order), self.network)
 
     def thinned(self, problem: Problem) -> Moves:
-        """Every other value of each number, the ends of its range included; all categories."""
+        """Only the ends of each number's range (of a model that may jump in between, some values more); all
+        categories."""
         number = problem.space.is_numeric[self.feature[0]]
-        keep = positions(~number | (torch.arange(len(number), device=number.device) % 2 == 1))
+        step = VALUES // 2 if self.network is not None else VALUES // 4
+        keep = positions(~number | (torch.arange(1, len(number) + 1, device=number.device) % step == 0))
         return Moves(self.feature[:, keep], self.value[:, keep], self.network)
 
     def allowed(self, problem: Problem, states: Tensor) -> Tensor:

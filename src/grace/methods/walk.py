@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from grace.goal import Goal
-from grace.problem import Problem
+from grace.problem import Problem, positions
 from grace.ranking.entropy import filter_ranking
 from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
 from grace.ranking.local import rank_local
@@ -61,45 +61,44 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
     the step does not yet reach) has its step doubled. Rows that are done, stuck or idle drop out.
     """
     space, model = problem.space, problem.model
-    current = problem.rows.clone()
-    reached = torch.zeros(len(current), dtype=torch.bool, device=current.device)
-    live = torch.arange(len(current), device=current.device)
-    push = torch.ones(len(current), dtype=current.dtype, device=current.device)
+    found = problem.rows.clone()
+    reached = torch.zeros(len(found), dtype=torch.bool, device=found.device)
+    live, part, current, target = torch.arange(len(found), device=found.device), problem, problem.rows, v[:, None]
+    push = torch.ones(len(found), dtype=found.dtype, device=found.device)
     best, last, aim = torch.full_like(push, -torch.inf), torch.full_like(push, -torch.inf), torch.ones_like(push)
     idle = torch.zeros_like(live)
     moves = space.per_coordinate(subset)
     for _ in range(problem.steps + 1):
-        part, target = problem.select(live), v[live][:, None]
-        goal = part.goal
-        chosen = partial(margin_of, goal, target)
-        scores, slopes = model.slopes(current[live], chosen, subset[live])
-        margins = goal.margins(scores)
+        scores, slopes = model.slopes(current, partial(margin_of, part.goal, target), subset)
+        margins = part.goal.margins(scores)
         hit = margins.amax(dim=1) >= model.tolerance
-        reached[live[hit]] = True
         margin = margins.gather(1, target)[:, 0]
 
-        slope = outward_removed(part, current[live], slopes[:, 0]) * moves[live]
-        unit = slope * space.scale
+        unit = outward_removed(part, current, slopes[:, 0]) * moves * space.scale
         steep = unit.square().sum(dim=1)
-        closed = (margin - last[live]) / aim[live]
+        closed = (margin - last) / aim
         poor = (closed > -1e-6) & (closed < POOR)
-        push[live] = torch.where(poor, push[live] * 2, torch.where(closed < 0, 1.0, push[live]))
-        last[live] = margin
-        better = margin > best[live] + PROGRESS * margin.abs()
-        best[live] = torch.where(better, margin, best[live])
-        idle[live] = torch.where(better, 0, idle[live] + 1)
-        go = ~hit & (steep > 0) & (idle[live] < PATIENCE) & (push[live] < 2.0**PUSHES)
-        live, unit, steep, margin = live[go], unit[go], steep[go], margin[go]
-        if len(live) == 0:
-            break
+        push = torch.where(poor, push * 2, torch.where(closed < 0, 1.0, push))
+        last = margin
+        better = margin > best + PROGRESS * margin.abs()
+        best = torch.where(better, margin, best)
+        idle = torch.where(better, 0, idle + 1)
+        go = ~hit & (steep > 0) & (idle < PATIENCE) & (push < 2.0**PUSHES)
+        if not go.all():
+            done, go = positions(~go), positions(go)
+            found[live[done]], reached[live[done]] = current[done], hit[done]
+            if len(go) == 0:
+                break
+            part = part.select(go)
+            live, current, target, subset, moves = (t[go] for t in (live, current, target, subset, moves))
+            unit, steep, margin = (t[go] for t in (unit, steep, margin))
+            push, best, last, idle = (t[go] for t in (push, best, last, idle))
 
-        need = (-margin).clamp_min(0) * (1 + OVERSHOOT) + MARGIN
-        stride = (push[live] * need / steep)[:, None] * unit * space.scale
-        landed = problem.select(live).land(space.lift(current[live]) + stride)
-        moved = space.per_feature(stride.abs()) > 0
-        landed = torch.where(moved, landed, current[live])
-        current[live], aim[live] = landed, need
-    return current, reached
+        aim = (-margin).clamp_min(0) * (1 + OVERSHOOT) + MARGIN
+        stride = (push * aim / steep)[:, None] * unit * space.scale
+        landed = part.land(space.lift(current) + stride)
+        current = torch.where(space.per_feature(stride.abs()) > 0, landed, current)
+    return found, reached
 
 
 def margin_of(goal: Goal, alternative: Tensor, scores: Tensor) -> Tensor:

@@ -58,7 +58,8 @@ def relu_network(model: Model) -> ReluNetwork | None:
 
 
 def _of_network(network: Network, features: int) -> ReluNetwork:
-    layers = [(layer.weight.double(), layer.bias.double()) for layer in network.layers if isinstance(layer, nn.Linear)]
+    linear = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
+    layers = [(layer.weight.detach().double(), layer.bias.detach().double()) for layer in linear]
     (weight, bias), later = layers[0], layers[1:]
     numeric = network.numeric
     scaled = weight[:, : len(numeric)] / network.scale.double()
@@ -68,7 +69,7 @@ def _of_network(network: Network, features: int) -> ReluNetwork:
     tables, start = {}, len(numeric)
     for j, vectors in network.vectors().items():
         width = vectors.shape[1]
-        tables[j] = vectors.double() @ weight[:, start : start + width].T
+        tables[j] = vectors.detach().double() @ weight[:, start : start + width].T
         start += width
     return _with_hidden_layer(ReluNetwork(full, bias, tables, tuple(later)))
 

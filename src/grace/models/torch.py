@@ -80,6 +80,8 @@ class TorchModel(Model):
     def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if not self._seen:
             self._look(rows)
+        if isinstance(self.module, Network) and self._native == torch.float64 and self.encode is None:
+            return self.module.slopes(rows, margins)
         x = rows.detach().requires_grad_(True)
         inputs, shift = [x], None
         own = isinstance(self.module, Network) and bool(self.module.categorical)

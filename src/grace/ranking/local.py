@@ -16,7 +16,7 @@ from grace.space import nearly_sorted
 CHUNK_BYTES = 1 << 27
 NEWTON_STEPS = 30
 CONJUGATE_STEPS = 60
-ACCURACY = 1e-8
+ACCURACY = 1e-5  # of the slope, and so of W, whose curvature is at least 1
 
 
 def rank_local(problem: Problem, v: Tensor) -> Tensor:
@@ -124,50 +124,60 @@ def logistic_weights(near: Tensor, soft: Tensor, used: Tensor) -> Tensor:
     penalty[-1] = 1e-9  # b is free but for a trace that picks one of its equivalent values
     theta = soft.new_zeros(len(near), basis.shape[2], soft.shape[2])
 
-    def objective(t: Tensor) -> Tensor:
-        loss = -(soft * (basis @ t).log_softmax(dim=2) * weight).sum(dim=(1, 2))
-        return loss + (penalty * t.square()).sum(dim=(1, 2)) / 2
-
+    left = torch.arange(len(near), device=near.device)  # rows that are not there yet
     for _ in range(NEWTON_STEPS):
-        p = (basis @ theta).softmax(dim=2)
-        slope = basis.mT @ ((p - soft) * weight) + penalty * theta
-        rough = slope.abs().amax(dim=(1, 2)) > ACCURACY  # a row that is done stays as it is, whatever its batch
-        if not rough.any():
+        step, rough = newton_step(theta[left], basis[left], soft[left], weight[left], penalty)
+        left, step = left[rough], step[rough]
+        if len(left) == 0:
             break
-
-        def curvature(d: Tensor, p: Tensor = p) -> Tensor:
-            z = basis @ d
-            return basis.mT @ (p * (z - (p * z).sum(dim=2, keepdim=True))) + penalty * d
-
-        step = conjugate_gradients(curvature, -slope)
-        before, size = objective(theta), rough.to(soft.dtype)
-        for _ in range(20):  # halve the step of the rows that it does not help
-            worse = objective(theta + size[:, None, None] * step) > before + 1e-12 * before.abs()
-            if not worse.any():
-                break
-            size = torch.where(worse, size / 2, size)
-        theta = theta + size[:, None, None] * step
+        theta[left] += step
     weights: Tensor = centred.mT @ (vector * inverse[:, None]) @ theta[:, :-1]
     return weights
 
 
-def conjugate_gradients(product: Callable[[Tensor], Tensor], right: Tensor) -> Tensor:
-    """Solve H s = right for each row of the batch."""
+def newton_step(theta: Tensor, basis: Tensor, soft: Tensor, weight: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor]:
+    """A step that lowers the loss of each row, and which rows still need one."""
+
+    def objective(t: Tensor) -> Tensor:
+        loss = -(soft * (basis @ t).log_softmax(dim=2) * weight).sum(dim=(1, 2))
+        return loss + (penalty * t.square()).sum(dim=(1, 2)) / 2
+
+    p = (basis @ theta).softmax(dim=2)
+    slope = basis.mT @ ((p - soft) * weight) + penalty * theta
+
+    def curvature(d: Tensor) -> Tensor:
+        z = basis @ d
+        return basis.mT @ (p * (z - (p * z).sum(dim=2, keepdim=True))) + penalty * d
+
+    step = conjugate_gradients(curvature, -slope, basis.square().mT @ (p * (1 - p)) + penalty)
+    before, size = objective(theta), torch.ones_like(theta[:, :1, :1])
+    for _ in range(20):  # halve the step of the rows that it does not help
+        worse = objective(theta + size * step) > before + 1e-12 * before.abs()
+        if not worse.any():
+            break
+        size = torch.where(worse[:, None, None], size / 2, size)
+    return size * step, slope.abs().amax(dim=(1, 2)) > ACCURACY
+
+
+def conjugate_gradients(product: Callable[[Tensor], Tensor], right: Tensor, diagonal: Tensor) -> Tensor:
+    """Solve H s = right for each row of the batch, more precisely the smaller `right` is: a Newton step far from
+    the solution need not be exact. Preconditioned by the diagonal of H."""
 
     def dot(a: Tensor, b: Tensor) -> Tensor:
         return (a * b).sum(dim=(1, 2), keepdim=True)
 
-    solution, rest = torch.zeros_like(right), right
-    direction, square = right, dot(right, right)
-    goal = (1e-20 * square).clamp_min(ACCURACY**4)
+    solution, rest, direction = torch.zeros_like(right), right, right / diagonal
+    square = dot(rest, direction)
+    goal = (square * square.sqrt().clamp_max(1e-2)).clamp_min(1e-4 * ACCURACY**2)
     for _ in range(CONJUGATE_STEPS):
         image = product(direction)
         length = square / dot(direction, image).clamp_min(1e-300)
         length = torch.where(square > goal, length, 0.0)
         solution, rest = solution + length * direction, rest - length * image
-        new = dot(rest, rest)
+        scaled = rest / diagonal
+        new = dot(rest, scaled)
         if (new <= goal).all():
             break
-        direction = rest + torch.where(square > goal, new / square.clamp_min(1e-300), 0.0) * direction
+        direction = scaled + torch.where(square > goal, new / square.clamp_min(1e-300), 0.0) * direction
         square = new
     return solution

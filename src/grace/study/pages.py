@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import secrets
 import sqlite3
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qsl
@@ -24,25 +23,16 @@ from starlette.exceptions import HTTPException as Refusal
 from grace.study.controls import controls, read
 from grace.study.design import MODEL, RESPONSES, Study, load
 from grace.study.store import Answer, Participant, Store, completion_code
+from grace.web.guard import HEADERS, MOST_BYTES, PICTURE_POLICY, guard
 
 if TYPE_CHECKING:
     from grace.models.base import Model
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
-MOST_BYTES, MOST_FIELDS = 1 << 20, 20_000
+MOST_FIELDS = 20_000
 RATINGS = {"intuitive": "how intuitive and friendly", "comprehensible": "how easy to understand"}
 
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; script-src 'none'; object-src 'none'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-store",
-}
-PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+SCRIPTLESS = {**HEADERS, "Content-Security-Policy": f"{HEADERS['Content-Security-Policy']}; script-src 'none'"}
 
 CONSENT = """You are asked to take part in a short study of how computer programs explain what they answer. It takes about five minutes.
 
@@ -144,12 +134,7 @@ def create_app(directory: str | Path) -> FastAPI:
             account.picture, media_type="image/svg+xml", headers={"Content-Security-Policy": PICTURE_POLICY}
         )
 
-    @app.middleware("http")
-    async def guard(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await call(request)
-        for name, value in HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+    guard(app, SCRIPTLESS)
 
     @app.exception_handler(Refusal)
     def refuse(request: Request, reason: Exception) -> Response:

@@ -1,0 +1,53 @@
+"""Redo the screenshots in docs/page.md:  python docs/make_screenshots.py
+
+Needs the extra `dev` and a Chromium (set CHROMIUM if it is not /usr/bin/chromium).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+HERE = Path(__file__).parent / "pictures"
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+SHOTS = {
+    "page.png": ({"width": 1200, "height": 900}, "light", "?model=cancer95&row=1&now.bare_nuclei=4"),
+    "page-phone.png": ({"width": 390, "height": 844}, "dark", "?model=german_credit&row=3"),
+}
+
+
+def main() -> None:
+    command = [sys.executable, "-m", "grace.cli", "serve", "--demo", "--port", "0"]
+    command += ["--data", "cancer95", "--data", "german_credit"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    found = None
+    while found is None:
+        line = server.stderr.readline()
+        if not line:
+            raise SystemExit("the server has stopped")
+        found = re.search(r"http://\S+", line)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for name, (size, scheme, query) in SHOTS.items():
+            page = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+            page.goto(found[0] + query)
+            page.locator("#proof-head").wait_for()
+            picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+            picture.quantize(128, dither=Image.Dither.NONE).save(HERE / name, optimize=True)  # text stays sharp
+            print(name, (HERE / name).stat().st_size // 1000, "kB")
+        browser.close()
+    server.terminate()
+    server.wait()
+    server.stderr.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+"""The page behind `grace serve`, and what it shares with the pages of studies.
+
+guard      headers, the limit on what may be sent, and a server that stops cleanly
+rows       a row as people send it: cells, CSV and JSON
+state      everything a page shows, as the query of its address
+served     models on offer: explaining in threads of their own
+cards      a feature as inputs
+showing    the templates, filled in
+pages, api, downloads   what is served; refusing says what went wrong
+command    `grace serve`
+"""

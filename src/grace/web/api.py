@@ -1,0 +1,173 @@
+"""The JSON API: POST /api/predict, POST /api/explain, GET /api/schema."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from grace import languages
+from grace.errors import GraceError
+from grace.features import Categorical, Value
+from grace.frames import some
+from grace.schema import Schema
+from grace.web.rows import cell, read_row
+from grace.web.served import BUDGET, Question, Served
+from grace.web.state import ALL_STYLES, MOST_ANSWERS
+
+MOST_BUDGET = 5.0
+SAYING = ("style", "template", "language", "seed", "hedge")
+METHODS = "search, gradient, local, nearest or deepfool"
+
+
+class Ask(BaseModel):
+    """A row to predict."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    row: dict[str, Any] = Field(description="A value for each column; see /api/schema.")
+    model: str | None = Field(None, description="Which model, if the server has several; else the first.")
+    impute: bool = Field(False, description="Fill in missing cells as in training.")
+
+
+class Why(Ask):
+    """A row to explain. What is left out is as the explainer was saved."""
+
+    against: str | int | float | bool | None = Field(None, description="The class to contrast with; any by default.")
+    max_features: int | None = Field(None, ge=1, description="K, the most features that may change.")
+    n: int = Field(1, ge=1, le=MOST_ANSWERS, description="How many answers, each with other features.")
+    prove: bool = Field(False, description="Prove that no smaller change exists (ReLU networks).")
+    budget: float = Field(BUDGET, ge=0, le=MOST_BUDGET, description="Seconds that a proof may take.")
+    frozen: list[str] = Field([], description="Features that must not change.")
+    increase_only: list[str] = Field([], description="Features that may only rise.")
+    decrease_only: list[str] = Field([], description="Features that may only fall.")
+    ranges: dict[str, list[Any]] = Field(
+        {}, description="By feature [low, high], null for no bound; of a category, the values that may be chosen."
+    )
+    costs: dict[str, float] = Field({}, description="By feature, what a change of one spread costs; 1 by default.")
+    gamma: float | None = Field(None, ge=0, le=1, description="Most redundancy between two changed features.")
+    confidence: float | None = Field(None, ge=0, lt=1, description="The probability the contrast class has to reach.")
+    prefer: str | None = Field(None, description="fewest or nearest.")
+    distance: str | None = Field(None, description="l1, l2 or linf.")
+    method: str | None = Field(None, description=f"{METHODS}.")
+    style: str | None = Field(None, description=f"{', '.join(ALL_STYLES)}.")
+    template: str | None = Field(None, description=f"{', '.join(languages.FORMS)}.")
+    language: str | None = Field(None, description=f"{', '.join(languages.names())}.")
+    seed: int = Field(0, ge=0, description="Draw the words of the template by this number.")
+    hedge: bool = Field(False, description="Say how sure the model is.")
+
+
+def router(models: Mapping[str, Served]) -> APIRouter:
+    """The routes for these models."""
+    routes = APIRouter(prefix="/api")
+
+    def chosen(name: str | None) -> Served:
+        if name is None:
+            return next(iter(models.values()))
+        if name not in models:
+            raise GraceError(f"there is no model {name!r}; there are {some(models)}")
+        return models[name]
+
+    @routes.post("/predict", summary="The class of a row, and the probability of each")
+    async def predict(asked: Ask) -> JSONResponse:
+        served = chosen(asked.model)
+        shares = await served.predict(read_row(served.schema, asked.row, impute=asked.impute))
+        best = max(range(len(shares)), key=shares.__getitem__)
+        each = [{"class": c, "probability": p} for c, p in zip(served.classes, shares, strict=True)]
+        return JSONResponse({"class": served.classes[best], "probabilities": each})
+
+    @routes.post("/explain", summary="Why this class rather than that one")
+    async def explain(asked: Why) -> JSONResponse:
+        served = chosen(asked.model)
+        saying: Any = {key: getattr(asked, key) for key in SAYING}
+        _check_words(saying)
+        found = await served.explain(question(asked, served))
+        return JSONResponse(finite({**found.e.to_dict(), "text": found.e.text(**saying)}))
+
+    @routes.get("/schema", summary="The columns, classes and words of the models")
+    async def schema() -> JSONResponse:
+        said = [{"model": m.name, "examples": len(m.examples), **columns(m.schema, m.classes)} for m in models.values()]
+        return JSONResponse(finite({"models": said, "styles": ALL_STYLES, "languages": languages.names()}))
+
+    return routes
+
+
+def question(asked: Why, served: Served) -> Question:
+    """What to ask the explainer."""
+    schema = served.schema
+    row = read_row(schema, asked.row, impute=asked.impute)
+    words = {*SAYING, "row", "model", "impute", "against", "ranges"}
+    limits = {k: v for k, v in asked.model_dump(exclude=words).items() if v is not None}
+    limits["ranges"] = {name: _range(schema, name, span) for name, span in asked.ranges.items()} or None
+    if asked.against is not None:
+        limits["against"] = next((c for c in served.classes if str(c) == str(asked.against)), asked.against)
+    return Question(row, limits, drawn=False)
+
+
+def _range(schema: Schema, name: str, span: list[Any]) -> list[Value | None]:
+    feature = schema[name]
+    if not isinstance(feature, Categorical) and len(span) != 2:
+        raise GraceError(f"ranges: column {name!r} needs [low, high], with null for no bound; not {span!r}")
+    return [None if end is None else cell(feature, end) for end in span]
+
+
+def _check_words(saying: Mapping[str, Any]) -> None:
+    """Find a wrong word before the work is done, not after."""
+    known = {"style": ALL_STYLES, "template": languages.FORMS, "language": languages.names()}
+    for key, words in known.items():
+        if saying[key] is not None and saying[key] not in words:
+            raise GraceError(f"{key}={saying[key]!r} is unknown; use one of {', '.join(words)}")
+
+
+def columns(schema: Schema, classes: tuple[Value, ...]) -> dict[str, Any]:
+    """A schema for someone who wants to send a row."""
+    features = []
+    for f in schema.features:
+        line: dict[str, Any] = {"name": f.name, "phrase": f.phrase, "typical": f.typical, "frozen": f.frozen}
+        if isinstance(f, Categorical):
+            line |= {"kind": "category", "categories": list(f.categories), "open": list(f.open)}
+        else:
+            low, high = f.bounds
+            line |= {"kind": "number", "whole": bool(f.integer), "low": low, "high": high, "unit": f.unit}
+        features.append(line)
+    return {"row": schema.row, "target": schema.target, "classes": list(classes), "features": features}
+
+
+def finite(data: Any) -> Any:
+    """The same with null for numbers that JSON does not have."""
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {str(k): finite(v) for k, v in data.items()}
+    return [finite(v) for v in data] if isinstance(data, list | tuple) else data
+
+
+def said(reason: RequestValidationError) -> str:
+    """What is wrong with a request, in a sentence that names the part."""
+    first = reason.errors()[0]
+    place = ".".join(str(p) for p in first["loc"] if p != "body") or "the body"
+    words = {
+        "missing": f"{place} is missing; send it as JSON",
+        "extra_forbidden": f"{place} is unknown; leave it out, or see /api for what there is",
+        "json_invalid": "the body is not JSON; check it for missing quotes and commas",
+        "model_attributes_type": "the body must be a JSON object, sent as application/json",
+    }
+    return words.get(first["type"], f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}")
+
+
+def described(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The routes for a person to read, from the OpenAPI description."""
+    out = []
+    for path, methods in spec["paths"].items():
+        for method, route in methods.items():
+            body = route.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            parts = spec["components"]["schemas"].get(body.get("$ref", "").rsplit("/", 1)[-1], {})
+            needed = parts.get("required", [])
+            fields = [(n, n in needed, p.get("description", "")) for n, p in parts.get("properties", {}).items()]
+            out.append({"path": path, "method": method.upper(), "summary": route["summary"], "fields": fields})
+    return out

@@ -1,0 +1,134 @@
+"""A feature as inputs: its value to move, and what limits its changes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from grace import text
+from grace.features import Categorical, Feature, Numeric, Value
+from grace.web.rows import written
+
+if TYPE_CHECKING:
+    from grace.explanation import Explanation
+    from grace.schema import Schema
+    from grace.web.state import State
+
+STEPS = 100  # of a slider, about
+
+
+@dataclass(frozen=True)
+class Card:
+    """One feature of the page; `would` is its value in the answer, if it changes there."""
+
+    key: str
+    feature: Feature
+    label: str
+    value: Value
+    moved: Value
+    would: Value | None
+    state: State
+
+    @property
+    def name(self) -> str:
+        return self.feature.name
+
+    @property
+    def numeric(self) -> bool:
+        return isinstance(self.feature, Numeric)
+
+    @property
+    def now(self) -> str:
+        """The moved value, as the input holds it."""
+        return written(self.moved)
+
+    @property
+    def own(self) -> str:
+        return written(self.value)
+
+    @property
+    def said(self) -> str:
+        return text.value(self.feature, self.value)
+
+    @property
+    def would_said(self) -> str:
+        return "" if self.would is None else text.value(self.feature, self.would)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the schema itself forbids changes."""
+        return self.feature.frozen
+
+    @property
+    def limited(self) -> bool:
+        s = self.state
+        return self.name in (*s.frozen, *s.up, *s.down, *s.low, *s.high, *s.never)
+
+    @property
+    def first(self) -> bool:
+        """Whether it belongs to the top of the list."""
+        return self.would is not None or self.moved != self.value or self.limited
+
+    @property
+    def slider(self) -> tuple[str, str, str] | None:
+        """Least, most and step of the slider; it reaches every value in play."""
+        assert isinstance(self.feature, Numeric)
+        ends = [float(v) for v in (self.value, self.moved, self.would) if v is not None]
+        ends += [v for v in self.feature.bounds if math.isfinite(v)]
+        low, high = min(ends), max(ends)
+        if low == high or not math.isfinite(high - low):
+            return None
+        step = 1.0 if self.feature.integer else _nice((high - low) / STEPS)
+        low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+        digits = max(0, -math.floor(math.log10(step)))
+        return f"{low:.{digits}f}", f"{high:.{digits}f}", f"{step:.{digits}f}"
+
+    @property
+    def step(self) -> str:
+        whole = isinstance(self.feature, Numeric) and self.feature.integer
+        return "1" if whole and float(self.value) == round(float(self.value)) else "any"
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """The range that holds anyway, in words."""
+        assert isinstance(self.feature, Numeric)
+        low, high = (text.number(text.decimal(v)) if math.isfinite(v) else "any" for v in self.feature.bounds)
+        return low, high
+
+    @property
+    def options(self) -> list[tuple[str, str, bool]]:
+        """Categories: value, words, and whether a change may choose it."""
+        assert isinstance(self.feature, Categorical)
+        return [(written(c), self.feature.label(c), c in self.feature.open) for c in self.feature.categories]
+
+    @property
+    def barred(self) -> set[str]:
+        return {written(c) for c in self.state.never.get(self.name, ())}
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """One's own range, as the inputs hold it."""
+        low, high = (end.get(self.name) for end in (self.state.low, self.state.high))
+        return "" if low is None else written(low), "" if high is None else written(high)
+
+
+def cards(schema: Schema, state: State, e: Explanation | None) -> list[Card]:
+    """A card for each feature, in the schema's order."""
+    new = {} if e is None else {c.name: c.new for c in e.changes}
+    now = state.now
+    return [
+        Card(f"f{j}", f, label(schema, f), state.row[f.name], now[f.name], new.get(f.name), state)
+        for j, f in enumerate(schema.features)
+    ]
+
+
+def label(schema: Schema, feature: Feature) -> str:
+    """What to call a feature on its own. A phrase that means the row itself only works in a sentence."""
+    return feature.name.replace("_", " ") if feature.phrase in ("", schema.row, "there") else feature.phrase
+
+
+def _nice(step: float) -> float:
+    """1, 2 or 5 times a power of ten, at least as large."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(power * n for n in (1, 2, 5, 10) if power * n >= step * (1 - 1e-9))

@@ -1,0 +1,107 @@
+"""The page: choose a row, see why, and try what else would do. Works as plain forms; htmx makes it live."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import RedirectResponse
+
+from grace import __version__
+from grace.errors import GraceError
+from grace.pictures import STYLE
+from grace.report import LOOK
+from grace.web import api
+from grace.web.downloads import KINDS, download
+from grace.web.guard import HEADERS, Kept, guard
+from grace.web.refusing import refusals
+from grace.web.rows import parse_table, read_row
+from grace.web.sending import sent_row
+from grace.web.served import Served
+from grace.web.showing import Pages
+from grace.web.state import State, read_state
+
+
+def create_app(models: Sequence[Served]) -> FastAPI:
+    """The page and the API of one or more models."""
+    if not models:
+        raise GraceError("there is no model to serve; give a directory, or --demo")
+    offered = {m.name: m for m in models}
+    pages = Pages(offered)
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        for served in models:
+            served.close()
+
+    app = FastAPI(title="GRACE", version=__version__, docs_url=None, redoc_url=None, lifespan=life)
+    app.mount("/static", Kept(packages=[("grace.web", "static")]))
+    app.include_router(api.router(offered))
+    look = STYLE + LOOK
+
+    @app.get("/look.css", include_in_schema=False)
+    def colours() -> Response:
+        return Response(look, media_type="text/css")
+
+    @app.get("/", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        pairs, state, errors = pages.read(request)
+        if pairs and not errors and pairs != state.pairs(pages.several):
+            return RedirectResponse(f"/?{state.query(pages.several)}", 303)
+        return await pages.page(state, errors)
+
+    @app.get("/answer", include_in_schema=False)
+    async def answer(request: Request) -> Response:
+        _, state, errors = pages.read(request)
+        parts = await pages.answer(state, errors, full=False)
+        return pages.show("answer.html", parts, url=("HX-Push-Url", state))
+
+    @app.get("/more", include_in_schema=False)
+    async def more(request: Request) -> Response:
+        _, state, errors = pages.read(request)
+        return pages.show("more.html", {**await pages.answer(state, errors, full=True), "late": True})
+
+    @app.get("/moved", include_in_schema=False)
+    async def moved(request: Request) -> Response:
+        _, state, errors = pages.read(request)
+        return pages.show("moved.html", await pages.moved(state, errors), url=("HX-Replace-Url", state))
+
+    @app.get("/download/why.{kind}", include_in_schema=False)
+    async def file(kind: str, request: Request) -> Response:
+        _, state, errors = pages.read(request)
+        if kind not in KINDS:
+            raise HTTPException(404, f"There is no such file; there are {', '.join(KINDS)}.")
+        if errors:
+            raise GraceError(errors[0])
+        served = offered[state.model]
+        found, _ = await pages.full(state)
+        return await download(served, found, kind, state.saying)
+
+    @app.post("/row", include_in_schema=False)
+    async def row(request: Request) -> Response:
+        sent = await sent_row(request)
+        served = offered.get(sent.get("model", ""), models[0])
+        number = sent.get("number", "").strip() or "1"
+        try:
+            if not (number.isascii() and number.isdigit() and len(number) < 10):
+                raise GraceError(f"row {number!r}: give a whole number; 1 is the first")
+            table = parse_table(sent.get("file", "").strip() or sent.get("text", ""), int(number))
+            found = read_row(served.schema, table, impute=sent.get("impute") == "yes")
+        except GraceError as reason:
+            state = read_state([("model", served.name)], offered)[0]
+            return await pages.page(state, [], wrong=str(reason), pasted=sent.get("text", ""))
+        state = State(model=served.name, row=found)
+        return RedirectResponse(f"/?{state.query(pages.several)}", 303)
+
+    @app.get("/api", include_in_schema=False)
+    def described() -> Response:
+        served = models[0]
+        body = json.dumps({"row": served.example(1), "max_features": 2, "prove": True}, ensure_ascii=False, indent=1)
+        return pages.show("api.html", {"routes": api.described(app.openapi()), "shown": body, "served": served})
+
+    guard(app, HEADERS)
+    refusals(app, pages)
+    return app

@@ -1,0 +1,133 @@
+"""A row as people send it: text from forms, CSV and JSON become cells, with errors that name column and remedy."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from grace import text
+from grace.errors import GraceError
+from grace.features import Categorical, Feature, Numeric, Value
+from grace.frames import said, some
+from grace.models.base import fill_value
+from grace.schema import Schema
+
+NOTHING = ("", "?", "na", "n/a", "nan", "null", "none")  # how a missing cell is written in tables
+LONGEST = 60  # characters of a wrong cell that an error repeats
+
+
+def cell(feature: Feature, sent: Any) -> Value:
+    """The cell that was sent for a feature, as text or as JSON has it."""
+    if isinstance(feature, Categorical):
+        for category in feature.categories:
+            if category == sent and isinstance(category, bool) == isinstance(sent, bool):
+                return category
+        found = next((c for c in feature.categories if str(c) == str(sent).strip()), None)
+        if found is None or isinstance(sent, list | dict):
+            raise GraceError(
+                f"column {feature.name!r}: unknown category {_short(sent)}; use one of {some(feature.categories)}"
+            )
+        return found
+    if isinstance(sent, bool) or not isinstance(sent, str | int | float):
+        raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a number; send one such as 1.5")
+    try:
+        number = float(sent)
+    except (ValueError, OverflowError):
+        raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a number; write it like 1.5") from None
+    if not math.isfinite(number):
+        raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a finite number; write it like 1.5")
+    return int(number) if feature.integer and number == round(number) and abs(number) < 2**53 else number
+
+
+def _short(sent: Any) -> str:
+    shown = said(sent)
+    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
+
+
+def is_missing(feature: Feature, sent: Any) -> bool:
+    """Whether a cell says that nothing is known; a category may be called "none"."""
+    if sent is None or (isinstance(sent, float) and math.isnan(sent)):
+        return True
+    if not isinstance(sent, str) or sent.strip().lower() not in NOTHING:
+        return False
+    return isinstance(feature, Numeric) or sent not in map(str, feature.categories)
+
+
+def filled(feature: Feature) -> Value:
+    """What a missing cell of the feature becomes, as in training."""
+    value = fill_value(feature)
+    return feature.categories[int(value)] if isinstance(feature, Categorical) else cell(feature, value)
+
+
+def read_row(schema: Schema, sent: Mapping[str, Any], *, impute: bool = False) -> dict[str, Value]:
+    """A whole row. Missing cells are an error unless `impute` fills them in as in training."""
+    names = schema.names
+    for column in sent:
+        if column not in names and column != schema.target:
+            raise GraceError(f"column {column!r} is unknown to the model; drop or rename it; known are {some(names)}")
+    row: dict[str, Value] = {}
+    for feature in schema.features:
+        given = sent.get(feature.name)
+        if not is_missing(feature, given):
+            row[feature.name] = cell(feature, given)
+        elif impute:
+            row[feature.name] = filled(feature)
+        else:
+            what = "the cell is missing" if feature.name in sent else "the column is missing"
+            raise GraceError(f"column {feature.name!r}: {what}; fill it in, or ask for missing cells to be filled in")
+    return row
+
+
+def parse_table(sent: str, number: int = 1) -> dict[str, Any]:
+    """The cells of one row (1 is the first) of a CSV or JSON text."""
+    sent = sent.lstrip("\ufeff").strip()
+    if not sent:
+        raise GraceError("there is no row: paste a line of column names and a line of values, or choose a file")
+    rows = _json_rows(sent) if sent[0] in "{[" else _csv_rows(sent)
+    if not 1 <= number <= len(rows):
+        raise GraceError(f"row {number} is not there; the table has {len(rows)} row(s)")
+    return rows[number - 1]
+
+
+def _json_rows(sent: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(sent)
+    except (ValueError, RecursionError) as reason:
+        raise GraceError(f'this is not JSON: {reason}; write it like {{"column": 1.5}}') from reason
+    if isinstance(found, dict) and isinstance(found.get("row"), dict):
+        found = found["row"]  # an explanation that was downloaded here
+    rows = found if isinstance(found, list) else [found]
+    if not rows or not all(isinstance(r, dict) for r in rows):
+        raise GraceError('the JSON must be an object such as {"column": 1.5}, or a list of them')
+    return rows
+
+
+def _csv_rows(sent: str) -> list[dict[str, Any]]:
+    head = sent.splitlines()[0]
+    mark = max(",;\t", key=head.count)
+    try:
+        lines = [line for line in csv.reader(io.StringIO(sent), delimiter=mark, strict=True) if line]
+    except csv.Error as reason:
+        raise GraceError(f"this is not CSV: {reason}; check the quotation marks") from reason
+    if len(lines) < 2:
+        raise GraceError("the CSV has one line only; the first must be the column names, the next the values")
+    names = [name.strip() for name in lines[0]]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise GraceError(f"column {name!r} occurs twice; rename or drop one of them")
+    for i, line in enumerate(lines[1:], 1):
+        if len(line) != len(names):
+            raise GraceError(f"row {i} has {len(line)} cells, but there are {len(names)} column names; correct the row")
+    return [dict(zip(names, line, strict=True)) for line in lines[1:]]
+
+
+def written(value: Value) -> str:
+    """A cell as text that `cell` reads back: digits without an exponent where they are few."""
+    if isinstance(value, bool | str):
+        return str(value)
+    plain = f"{text.decimal(value):f}"
+    return plain if len(plain) <= 20 else repr(value)

@@ -1,0 +1,201 @@
+"""Models on offer. Each explains in threads of its own, so that the server never waits for an answer.
+
+A model has three lanes with a copy of the explainer each: predictions do not queue behind answers, nor these behind
+proofs. One thread per lane keeps the explainer's own records safe. Plain questions that wait together and differ in
+the row alone are asked together: an answer is the same in a batch, and ten cost little more than one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from grace.errors import GraceError
+from grace.explainer import Explainer
+from grace.explanation import Explanation
+from grace.features import Value, plain
+from grace.pictures import svg_columns
+from grace.schema import Schema
+from grace.web.rows import cell, filled
+
+T = TypeVar("T")
+
+MOST_WAITING = 200  # questions a lane may have before it turns further ones away
+MOST_KEPT = 256  # answers that are remembered
+MOST_TOGETHER = 32  # questions asked as one batch
+BUDGET = 1.0  # seconds for a proof
+
+
+class BusyError(Exception):
+    """Too many questions are waiting."""
+
+
+class Lane:
+    """One thread with an explainer of its own."""
+
+    def __init__(self, explainer: Explainer) -> None:
+        self.explainer = explainer
+        self.pool = ThreadPoolExecutor(1)
+        self.waiting = 0
+
+    async def run(self, work: Callable[[Explainer], T]) -> T:
+        if self.waiting >= MOST_WAITING:
+            raise BusyError
+        self.waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.pool, work, self.explainer)
+        finally:
+            self.waiting -= 1
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a model: a row, and arguments of `Explainer.explain`; `drawn` asks for pictures too."""
+
+    row: Mapping[str, Value]
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    drawn: bool = True
+
+    @property
+    def terms(self) -> str:
+        return repr(sorted(self.limits.items()))
+
+    @property
+    def key(self) -> Hashable:
+        return self.terms, repr(list(self.row.items())), self.drawn
+
+    @property
+    def hard(self) -> bool:
+        return bool(self.limits.get("prove")) or self.limits.get("n", 1) > 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An explanation with its pictures, in columns."""
+
+    e: Explanation
+    columns: list[list[str]]
+
+
+Waiting = tuple[Question, "asyncio.Future[Answer]"]
+
+
+class Served:
+    """A model with its example rows."""
+
+    def __init__(self, name: str, explainer: Explainer, first: pd.DataFrame | None = None, note: str = "") -> None:
+        self.name, self.note = name, note
+        self.schema: Schema = explainer.schema
+        self.classes = explainer.model.classes
+        self.settings = explainer.settings
+        self.instant, self.quick, self.slow = Lane(explainer), Lane(copied(explainer)), Lane(copied(explainer))
+        self.answers: OrderedDict[Hashable, Answer] = OrderedDict()
+        self.waiting: dict[str, list[Waiting]] = {}
+        self.asking: asyncio.Task[None] | None = None
+        known = explainer.background_rows
+        frames = [] if first is None else [first[self.schema.names]]
+        if known is not None:
+            frames.append(self.schema.decode(known))
+        if not frames:
+            frames.append(pd.DataFrame([{f.name: filled(f) for f in self.schema.features}]))
+        self.examples = pd.concat(frames, ignore_index=True)
+        codes = {label: i for i, label in enumerate(self.classes)}
+        self.example_classes = np.array([codes[c] for c in explainer.model.predict(self.examples)])
+
+    def example(self, number: int) -> dict[str, Value]:
+        """An example row; 1 is the first."""
+        if not 1 <= number <= len(self.examples):
+            raise GraceError(f"row {number} is not there; there are rows 1 to {len(self.examples)}")
+        row = self.examples.iloc[number - 1]
+        return {f.name: cell(f, plain(row[f.name])) for f in self.schema.features}
+
+    def after(self, number: int, of: Value | None = None, by: int = 1) -> int:
+        """The next example (by = -1: the one before), of a class if one is given; round and round."""
+        code = None if of is None else self.classes.index(of)
+        count = len(self.examples)
+        for step in range(1, count + 1):
+            at = (number - 1 + by * step) % count
+            if code is None or self.example_classes[at] == code:
+                return at + 1
+        return number
+
+    async def predict(self, row: Mapping[str, Value]) -> list[float]:
+        """The probability of each class."""
+        frame = pd.DataFrame([dict(row)])
+        return await self.instant.run(lambda ex: [float(p) for p in ex.model.predict_proba(frame).iloc[0]])
+
+    async def explain(self, question: Question) -> Answer:
+        """The answer, remembered for a while. Proofs and further answers have a lane of their own."""
+        key = question.key
+        if key in self.answers:
+            self.answers.move_to_end(key)
+            return self.answers[key]
+        if question.hard:
+            (answer,) = await self.slow.run(lambda ex: ask(ex, [question]))
+        else:
+            answer = await self._together(question)
+        self.answers[key] = answer
+        while len(self.answers) > MOST_KEPT:
+            self.answers.popitem(last=False)
+        return answer
+
+    async def _together(self, question: Question) -> Answer:
+        """Wait for the next batch of questions on the same terms."""
+        if sum(map(len, self.waiting.values())) >= MOST_WAITING:
+            raise BusyError
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self.waiting.setdefault(question.terms, []).append((question, answer))
+        if self.asking is None or self.asking.done():
+            self.asking = asyncio.create_task(self._ask_all())
+        return await answer
+
+    async def _ask_all(self) -> None:
+        """Ask batch after batch until nothing waits; terms take turns."""
+        while self.waiting:
+            terms = next(iter(self.waiting))
+            group = self.waiting.pop(terms)
+            now, later = group[:MOST_TOGETHER], group[MOST_TOGETHER:]
+            if later:
+                self.waiting[terms] = later
+            await self._ask(now)
+
+    async def _ask(self, group: list[Waiting]) -> None:
+        questions = [question for question, _ in group]
+        try:
+            answers = await self.quick.run(lambda ex: ask(ex, questions))
+        except Exception as reason:
+            if len(group) == 1:
+                _, waiting = group[0]
+                if not waiting.done():
+                    waiting.set_exception(reason)
+                return
+            for one in group:  # the others need not suffer
+                await self._ask([one])
+            return
+        for (_, waiting), answer in zip(group, answers, strict=True):
+            if not waiting.done():
+                waiting.set_result(answer)
+
+    def close(self) -> None:
+        for lane in (self.instant, self.quick, self.slow):
+            lane.pool.shutdown(wait=False, cancel_futures=True)
+
+
+def copied(explainer: Explainer) -> Explainer:
+    """A copy with records of its own; the training rows are only read, and shared."""
+    shared = (explainer.background_rows, explainer.su)
+    return copy.deepcopy(explainer, {id(part): part for part in shared if part is not None})
+
+
+def ask(explainer: Explainer, questions: list[Question]) -> list[Answer]:
+    """The answers to questions on the same terms."""
+    batch = explainer.explain(pd.DataFrame([dict(q.row) for q in questions]), **questions[0].limits)
+    return [Answer(e, svg_columns(e, e.backdrop()) if q.drawn else []) for e, q in zip(batch, questions, strict=True)]

@@ -1,0 +1,125 @@
+// Makes the form live: moves ask /moved, other settings ask /answer (both by htmx, see the templates).
+"use strict";
+
+const form = document.getElementById("question");
+const all = selector => [...document.querySelectorAll(selector)];
+const ask = what => form.dispatchEvent(new CustomEvent(what));
+
+function inputOf(slider) {
+  return document.getElementById(slider.dataset.for);
+}
+
+function sliderOf(input) {
+  return document.querySelector(`.slide[data-for="${input.id}"]`);
+}
+
+// a moved value, by slider, number or choice
+form.addEventListener("input", event => {
+  const at = event.target;
+  if (at.classList.contains("slide")) {
+    inputOf(at).value = at.value;
+  } else if (at.name.startsWith("now.")) {
+    const slider = sliderOf(at);
+    if (slider && at.value !== "") slider.value = at.value;
+  } else {
+    return;
+  }
+  ask("moved");
+});
+
+// a link that moves the row does so in place
+document.addEventListener("click", event => {
+  const link = event.target.closest("a[data-move]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const values = JSON.parse(link.dataset.move);
+  for (const input of all("[data-own]")) {
+    input.value = values[input.id] ?? input.dataset.own;
+    const slider = sliderOf(input);
+    if (slider) slider.value = input.value;
+  }
+  arrange();
+  ask("moved");
+  document.getElementById("try-head").focus();
+});
+
+// everything else is part of the question
+document.addEventListener("change", event => {
+  const at = event.target;
+  if (at.form !== form || !at.name || at.name === "of" || at.name.startsWith("now.")) return;
+  if (at.name === "row") return form.requestSubmit();
+  if (at.name === "up" || at.name === "down") {
+    const other = { up: "down", down: "up" }[at.name];
+    if (at.checked) all(`input[name="${other}"]`).filter(i => i.value === at.value).forEach(i => (i.checked = false));
+  }
+  ask("asked");
+});
+
+// the features of the answer, and those that were moved or limited, come first
+function isLimited(card) {
+  return [...card.querySelectorAll(".keep input, .limits input")].some(i => (i.type === "checkbox" ? i.checked : i.value));
+}
+
+function isMoved(card) {
+  const input = card.querySelector("[data-own]");
+  return input.value !== input.dataset.own;
+}
+
+function arrange() {
+  const data = document.getElementById("changes");
+  if (!data) return;
+  const would = JSON.parse(data.dataset.would);
+  const focused = document.activeElement;
+  const cards = all(".card").sort((a, b) => a.dataset.key.slice(1) - b.dataset.key.slice(1));
+  const groups = { first: [], others: [] };
+  for (const card of cards) {
+    const new_ = would[card.dataset.key];
+    card.querySelector(".would").textContent = new_ === undefined ? "" : `would be ${new_}`;
+    const up = new_ !== undefined || isMoved(card) || isLimited(card);
+    groups[up ? "first" : "others"].push(card);
+  }
+  for (const [id, members] of Object.entries(groups)) {
+    const place = document.getElementById(id);
+    const now = [...place.children];
+    if (now.length !== members.length || now.some((c, i) => c !== members[i])) place.append(...members);
+  }
+  document.getElementById("rest-count").textContent = groups.others.length;
+  if (focused !== document.activeElement) focused.focus({ preventScroll: true });
+}
+
+// read aloud: a region that was there before the words, as those that come with them are often passed over
+let said = document.getElementById("says")?.textContent;
+function speak() {
+  const words = document.querySelector("#answer .alert, #says");
+  if (!words || words.textContent === said) return;
+  const spoken = document.getElementById("spoken");
+  spoken.lang = words.lang || "en";
+  spoken.textContent = said = words.textContent;
+}
+
+document.body.addEventListener("htmx:afterSettle", event => {
+  if (event.target.closest("#moved")) return; // nothing moves under a hand on a slider
+  arrange();
+  speak();
+});
+
+document.getElementById("find").addEventListener("input", event => {
+  const wanted = event.target.value.toLowerCase();
+  let shown = 0;
+  for (const card of document.querySelectorAll("#others .card")) {
+    card.hidden = !card.dataset.words.toLowerCase().includes(wanted);
+    shown += !card.hidden;
+  }
+  document.getElementById("found").textContent = `${shown} found`;
+});
+document.getElementById("find").addEventListener("keydown", event => {
+  if (event.key === "Enter") event.preventDefault();
+});
+
+// the title follows the answer; a server that is gone is said
+document.body.addEventListener("htmx:afterSwap", event => {
+  document.getElementById("lost").hidden = true;
+  const head = document.querySelector("#answer h1");
+  if (event.detail.target.id === "answer" && head) document.title = head.textContent;
+});
+document.body.addEventListener("htmx:sendError", () => (document.getElementById("lost").hidden = false));

@@ -1,0 +1,244 @@
+"""The page in a real browser: live, by keyboard, without scripts and on a phone."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from studies import EVIL, explainer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no test in a real browser")
+expect = api.expect
+expect.set_options(timeout=10_000)
+CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if not CHROMIUM.exists():
+        pytest.skip(f"there is no browser at {CHROMIUM} (set CHROMIUM): no test in a real browser")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def serving(*args: str) -> Iterator[str]:
+    """A server of its own; stopped by Ctrl-C, which has to be clean."""
+    command = [sys.executable, "-m", "grace.cli", "serve", *args, "--port", "0"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    try:
+        address = None
+        while address is None:
+            line = server.stderr.readline()
+            assert line, "the server has stopped"
+            address = re.search(r"http://\S+", line)
+        yield address[0]
+        server.send_signal(signal.SIGINT)
+        rest = server.stderr.read()
+        assert server.wait(10) == 0
+        assert rest == "Stopped.\n"
+    finally:
+        server.kill()
+        server.wait()
+        server.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[str]:
+    with serving("--demo") as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def evil(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("served") / "model"
+    explainer().save(str(folder))
+    with serving(str(folder)) as address:
+        yield address
+
+
+@contextmanager
+def visit(browser: Browser, address: str, **settings: object) -> Iterator[Page]:
+    """A browser that keeps what it complains about or fetches from elsewhere."""
+    context = browser.new_context(**settings)  # type: ignore[arg-type]
+    context.set_default_timeout(10_000)
+    page, complaints = context.new_page(), list[str]()
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
+    page.on("request", lambda r: r.url.startswith((address, "data:")) or complaints.append(f"outside: {r.url}"))
+    page.goto(address)
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def test_move_a_slider_until_the_class_flips(browser: Browser, demo: str) -> None:
+    with visit(browser, demo) as page:
+        sentence = page.locator("#says")
+        expect(sentence).to_contain_text("Had bare nuclei been 9 points lower and normal nucleoli 1 point lower")
+        expect(sentence).to_contain_text("no single change could have done it")  # loaded afterwards
+        assert page.get_by_role("heading", name="It could also have been otherwise").is_visible()
+        status = page.locator("#moved")
+        assert "The model says malignant" in status.inner_text()
+        page.get_by_label("normal nucleoli", exact=True).fill("2")
+        status.get_by_text("Still malignant").wait_for()
+        slider = page.get_by_label("bare nuclei, slider")
+        slider.focus()
+        values = []
+        for _ in range(9):
+            page.keyboard.press("ArrowLeft")
+            values.append(page.get_by_label("bare nuclei", exact=True).input_value())
+        assert values == [str(v) for v in range(9, 0, -1)]
+        status.get_by_text("Now the model says benign").wait_for()
+        assert page.evaluate("document.activeElement.className") == "slide"
+        page.wait_for_url("**/?row=1&now.bare_nuclei=1&now.normal_nucleoli=2")
+        page.reload()
+        assert "Now the model says benign" in status.inner_text()
+        page.get_by_role("link", name="Put all 2 values back").click()
+        status.get_by_text("The model says malignant").wait_for()
+        page.wait_for_url("**/?row=1")
+        page.get_by_role("link", name="Try it: move the row there").click()
+        status.get_by_text("Now the model says benign").wait_for()
+        page.get_by_role("button", name="Explain the row as moved").click()
+        page.get_by_role("heading", name="Why benign rather than malignant?").wait_for()
+        page.go_back()
+        page.get_by_role("heading", name="Why malignant rather than benign?").wait_for()
+
+
+def test_freeze_language_and_the_way_back(browser: Browser, demo: str) -> None:
+    with visit(browser, demo) as page:
+        sentence = page.locator("#says")
+        keep = page.get_by_label("keep bare nuclei as it is")
+        keep.check()
+        expect(sentence).not_to_contain_text("bare nuclei")
+        assert sentence.inner_text().startswith("Had ")
+        expect(page.locator("#spoken")).to_contain_text("Had ")  # read aloud
+        assert page.get_by_label("bare nuclei", exact=True).input_value() == "10"
+        assert keep.is_visible()  # a limited feature stays at the top, and the keyboard where it was
+        assert page.evaluate("document.activeElement.name") == "freeze"
+        assert "would be" not in page.locator(".card", has=keep).inner_text()
+        changed = page.locator("#first .card", has_text="would be")
+        assert changed.count() >= 1
+        page.get_by_label("Language").select_option("de")
+        expect(sentence).to_contain_text("Wäre")
+        assert sentence.get_attribute("lang") == "de"
+        page.wait_for_url("**/?row=1&freeze=bare_nuclei&language=de")
+        page.go_back()
+        page.wait_for_url("**/?row=1&freeze=bare_nuclei")
+        expect(sentence).to_contain_text("Had")
+        assert page.get_by_label("keep bare nuclei as it is").is_checked()
+        page.get_by_label("Most changes").fill("1")
+        page.keyboard.press("Tab")
+        page.get_by_role("heading", name="Why malignant?").wait_for()
+        page.get_by_role("link", name=re.compile("Allow . changes")).click()
+        page.get_by_role("heading", name="Why malignant rather than benign?").wait_for()
+        with page.expect_download() as got:
+            page.get_by_role("link", name="SVG").click()
+        assert got.value.suggested_filename == "why.svg"
+
+
+def test_by_keyboard_alone(browser: Browser, demo: str) -> None:
+    """From the top of the page to another row, its answer, and a moved value, with keys only."""
+    with visit(browser, demo) as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        order = []
+        for _ in range(16):
+            page.keyboard.press("Tab")
+            order.append(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+            if order[-1] == "row":
+                break
+        page.keyboard.press("Control+a")
+        page.keyboard.type("2")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/?row=2")
+        page.locator("#proof-head").wait_for()
+        page.locator("#find").wait_for(state="hidden")
+        page.locator("#rest > summary").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "find"
+        page.keyboard.type("mitoses")
+        assert page.locator("#others .card:visible").count() == 1
+        page.keyboard.press("Tab")  # keep
+        page.keyboard.press("Tab")  # slider
+        page.keyboard.press("End")
+        page.wait_for_url("**/?row=2&now.mitoses=10")
+        assert page.locator("#others .card:visible").count() == 1  # stays where it is while it is moved
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid"
+
+
+def test_on_a_phone_and_in_the_dark(browser: Browser, demo: str, evil: str) -> None:
+    phone = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "color_scheme": "dark"}
+    for address in (demo, evil):
+        with visit(browser, address, **phone) as page:
+            page.locator("#proof-head").wait_for()
+            for summary in page.locator("summary:visible").all():
+                summary.click()
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            small = page.evaluate(
+                "[...document.querySelectorAll('button, select, input[type=number]')].filter(e => e.offsetParent "
+                "&& e.getBoundingClientRect().height < 40).map(e => e.outerHTML)"
+            )
+            assert small == []
+            colours = page.evaluate("(s => [s.color, s.backgroundColor])(getComputedStyle(document.body))")
+            assert colours == ["rgb(230, 237, 243)", "rgb(13, 17, 23)"]
+
+
+def test_without_scripts(browser: Browser, demo: str) -> None:
+    with visit(browser, demo, java_script_enabled=False) as page:
+        page.get_by_label("bare nuclei", exact=True).fill("1")
+        page.get_by_label("normal nucleoli", exact=True).fill("2")
+        page.get_by_label("Language").select_option("de")
+        page.get_by_role("button", name="Update").click()
+        assert "Now the model says benign" in page.locator("#moved").inner_text()
+        assert page.locator("#says").inner_text().startswith("Wäre")
+        page.get_by_role("link", name="See the proof and other answers").click()
+        assert "Proven" in page.locator("#more").inner_text()
+        page.get_by_role("button", name="Next row").click()
+        assert page.url.startswith(f"{demo}?row=2")
+
+
+def test_a_row_of_ones_own_with_hostile_names(browser: Browser, evil: str, tmp_path: Path) -> None:
+    file = tmp_path / "row.csv"
+    file.write_text(f'"{EVIL}",age,home\n1.5,30,rented\n', encoding="utf-8")
+    with visit(browser, evil) as page:
+        page.get_by_text("Your own row").click()
+        page.get_by_label("or choose a file").set_input_files(file)
+        page.get_by_role("button", name="Explain it").click()
+        page.get_by_text("A row of your own.").wait_for()
+        assert page.get_by_label("age", exact=True).input_value() == "30"
+        page.locator("#proof-head").wait_for()
+        assert EVIL in page.locator("#answer").inner_text() + page.locator("#first").inner_text()
+        page.get_by_text("Your own row", exact=True).click()
+        page.get_by_label("Paste a row").fill('{"age": "old"}')
+
+
+def test_a_bad_row_is_said_beside_the_form(browser: Browser, demo: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(demo)
+    page.get_by_text("Your own row").click()
+    page.get_by_label("Paste a row").fill('{"mitoses": "many"}')
+    page.get_by_role("button", name="Explain it").click()
+    alert = page.get_by_role("alert").filter(has_text="clump_thickness")
+    alert.wait_for()
+    assert page.get_by_label("Paste a row").input_value() == '{"mitoses": "many"}'
+    context.close()
