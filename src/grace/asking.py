@@ -98,6 +98,7 @@ def _none(model: Predictor, rows: Tensor, alternatives: int) -> Answers:
         before=scores,
         after=scores.copy(),
         distance=np.zeros(n),
+        nearest=np.full(n, np.nan),
         proof=np.full(n, NOT_ASKED),
         checks={k: none.copy() for k in ("flip", "features", "gamma", "domain", "irreducible")},
     )

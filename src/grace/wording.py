@@ -39,7 +39,7 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
 def row_words(schema: Schema, code: str, task: str = "classification") -> dict[str, Any]:
     """ROW_WORDS of the schema in the language, or its plainest for a task; and "cluster" where classes are such."""
     plain = load(code).WORDS
-    verb = {"clustering": plain.put, "regression": plain.predicted}.get(task, plain.verb)
+    verb = plain.tasks.get(task, plain.verb)
     words: dict[str, Any] = {"row": plain.row, "rows": plain.rows, "verb": verb, "class_words": {}}
     words["cluster"] = plain.cluster if task == "clustering" else ""
     if code == schema.language:

@@ -26,8 +26,8 @@ FORMS = ("had", "because", "typical")
 @dataclass(frozen=True)
 class Words:
     """What a language says where the schema has no words of its own. In `verb`, {row} and {class} are filled in, and in
-    `put` and `predicted`, the verbs for clusters and for numbers; `missing` is the category of a missing cell;
-    `date` has the unit and the comparatives of dates."""
+    `tasks`, the verbs for other tasks than classes; `missing` is the category of a missing cell; `date` has the unit
+    and the comparatives of dates."""
 
     row: str
     rows: str
@@ -36,9 +36,8 @@ class Words:
     more: str
     less: str
     missing: str
-    put: str
+    tasks: Mapping[str, str]
     cluster: str
-    predicted: str
     date: Mapping[str, str]
 
 

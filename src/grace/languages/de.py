@@ -24,14 +24,12 @@ WORDS = Words(
     more="höher",
     less="niedriger",
     missing="„keine Angabe“",
-    put="{row} {class} zugeordnet",
+    tasks={"clustering": "{row} {class} zugeordnet", "regression": "{class} vorhergesagt"},
     cluster="Cluster {class}",
-    predicted="{class} vorhergesagt",
     date={"unit": "Tage", "unit_one": "Tag", "more": "später", "less": "früher"},
 )
 NAME = "Deutsch"
 SCREEN = {"feature": "Merkmal", "is": "ist", "would": "wäre", "or": "Oder: ", "note": "Hinweis: "}
-
 PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "etwas mehr als ", "just <": "etwas weniger als "}
 AND = "und"
 COUNT = ("drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn")
@@ -39,11 +37,9 @@ FRACTIONS = (
     "1/10=ein Zehntel; 1/8=ein Achtel; 1/6=ein Sechstel; 1/5=ein Fünftel; 1/4=ein Viertel; 1/3=ein Drittel; "
     "1/2=halb; 2/3=zwei Drittel; 3/4=drei Viertel; 3/2=anderthalbmal; 2=doppelt; 5/2=zweieinhalbmal"
 )
-TIMES = {str(n): f"{word}mal" for n, word in enumerate(COUNT, 3)} | {
-    LITTLE: "weniger als ein Zehntel",
-    LOT: "mehr als zehnmal",
-}
-TIMES |= dict(pair.split("=") for pair in FRACTIONS.split("; "))
+TIMES = dict(pair.split("=") for pair in FRACTIONS.split("; "))
+TIMES |= {str(n): f"{word}mal" for n, word in enumerate(COUNT, 3)}
+TIMES |= {LITTLE: "weniger als ein Zehntel", LOT: "mehr als zehnmal"}
 IRREGULAR = (
     "höher=hoch größer=groß länger=lang kürzer=kurz älter=alt jünger=jung stärker=stark schwächer=schwach "
     "wärmer=warm kälter=kalt ärmer=arm näher=nah mehr=viele weniger=wenige dunkler=dunkel teurer=teuer"

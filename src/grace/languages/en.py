@@ -20,14 +20,12 @@ WORDS = Words(
     more="higher",
     less="lower",
     missing="missing",
-    put="put {row} into {class}",
+    tasks={"clustering": "put {row} into {class}", "regression": "predicted {class}"},
     cluster="cluster {class}",
-    predicted="predicted {class}",
     date={"unit": "days", "unit_one": "day", "more": "later", "less": "earlier"},
 )
 NAME = "English"
 SCREEN = {"feature": "feature", "is": "is", "would": "would be", "or": "Or: ", "note": "Note: "}
-
 PERCENT = {"": "", ">": "more than ", "<": "less than ", "just >": "just over ", "just <": "just under "}
 AND = "and"
 COUNT = ("three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -35,11 +33,9 @@ FRACTIONS = (
     "1/10=a tenth; 1/8=an eighth; 1/6=a sixth; 1/5=a fifth; 1/4=a quarter; 1/3=a third; 1/2=half; "
     "2/3=two thirds; 3/4=three quarters; 3/2=one and a half times; 2=twice; 5/2=two and a half times"
 )
-TIMES = {str(n): f"{word} times" for n, word in enumerate(COUNT, 3)} | {
-    LITTLE: "less than a tenth",
-    LOT: "more than ten times",
-}
-TIMES |= dict(pair.split("=") for pair in FRACTIONS.split("; "))
+TIMES = dict(pair.split("=") for pair in FRACTIONS.split("; "))
+TIMES |= {str(n): f"{word} times" for n, word in enumerate(COUNT, 3)}
+TIMES |= {LITTLE: "less than a tenth", LOT: "more than ten times"}
 IRREGULAR = (
     "more=many fewer=few larger=large bigger=big later=late wider=wide heavier=heavy earlier=early hotter=hot "
     "thinner=thin closer=close further=far"
