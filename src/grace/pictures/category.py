@@ -84,7 +84,8 @@ def chosen(count: int, must: list[int], often: list[int]) -> list[int]:
 def key(e: Explanation, width: float, y: float) -> list[Mark]:
     """Whose bars these are: the upper and the lower one of each pair."""
     assert e.contrast_class is not None
-    first = fit(e.words.class_word(e.original_class), width / 2 - 24, 11)
+    named = e.words.class_word(e.original_class) if e.wanted is None else "otherwise"
+    first = fit(named, width / 2 - 24, 11)
     second = fit(e.words.class_word(e.contrast_class), width / 2 - 24, 11)
     x = text_width(first, 11) + 26
     return [

@@ -192,8 +192,7 @@ def response(e: Explanation, change: Change, curve: Curve, axis: Axis, top: floa
         marks.append(line(axis(v), top, axis(v), top + CURVE, "ink", 1.2))
     for v in [v for v in curve.flips if min(old, new) <= v <= max(old, new)][:1]:
         end = axis(v) > width / 2
-        value = nearly(v, axis.stop - axis.start)
-        where = date_text(value) if is_date(change.feature) else tick(value)
+        where = date_text(float(round(v))) if is_date(change.feature) else tick(nearly(v, axis.stop - axis.start))
         border = f"changes its mind at {where}" if e.wanted is None else f"as asked for from {where}"
         x = axis(v) + (-6 if end else 6)
         marks.append(Text(x, top + CURVE - 6, border, 10, "soft", "end" if end else "start", halo=True))
