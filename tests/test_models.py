@@ -457,7 +457,7 @@ def nan(x: Tensor) -> Tensor:
         (lambda: grace.wrap(body(2), classes=["a"]), "'a'.*two"),
         (lambda: grace.wrap(body(2), classes=2), "classes=2"),
         (lambda: grace.wrap(body(2), classes=["a", "b"], outputs="probs"), "'probs'.*'logits', 'probabilities'"),
-        (lambda: grace.wrap(lambda x: x, classes=["a", "b"]), "torch.nn.Module, not function"),
+        (lambda: grace.wrap(7, classes=["a", "b"]), "int cannot.*torch.nn.Module.*function"),
         (lambda: grace.wrap(body(2), classes=["a", "b"]).predict(FRAME), "schema="),
     ],
 )

@@ -389,10 +389,6 @@ def test_order_target_and_index_do_not_matter() -> None:
     [
         (lambda: Numeric(name="f", low=2, high=1), "'f'.*low=2.*high=1"),
         (lambda: Numeric(name="f", low=float("nan")), "'f'.*low=nan"),
-        (
-            lambda: Schema.infer(pd.DataFrame({"f": pd.to_datetime(["2020-01-01", "2021-06-01"])})),
-            "'f'.*dates.*numbers",
-        ),
         (lambda: Numeric(name="f", spread=0.0), "'f'.*spread=0.0"),
         (lambda: one(Numeric(name="f", low=1.2, high=1.8, integer=True)).bounds(), "'f'.*whole number.*1.2 and 1.8"),
         (lambda: Categorical(name="f", categories=("a", "a")), "'f'.*twice"),

@@ -2,11 +2,12 @@
 
     table ──Schema──▶ rows ──Model──▶ class X ──Ranking──▶ order ──Method──▶ x̃ ──polish──▶ Explanation
 
-features     what each feature may be, and how a person speaks of it
+features     what each feature may be, and how a person speaks of it; columns turns cells into numbers and back
 schema       all of them: dom(X)
-models       scores(rows), and gradients where there are any
+models       scores(rows), and gradients where there are any: networks, estimators, boosted trees, ONNX, functions
 space        the coordinates in which a row moves
-goal         what counts as an answer: a margin on the scores
+goal         what counts as an answer: a margin on the scores; wanted says what a number should have been
+learning     what is learnt from training rows: SU, background, what is typical
 information  entropy, MDLP bins, symmetrical uncertainty (SU)
 ranking      W_Gradient, W_Local, and W_Entropy (SU ≤ γ) around either
 methods      search, gradient, local, nearest, deepfool: rows to contrastive rows
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from grace.models import Model, wrap
     from grace.schema import Schema
     from grace.store import load
+    from grace.wanted import above, below, by, within
 
 _HOMES = {
     "Categorical": "grace.features",
@@ -49,7 +51,11 @@ _HOMES = {
     "Model": "grace.models",
     "Numeric": "grace.features",
     "Schema": "grace.schema",
+    "above": "grace.wanted",
+    "below": "grace.wanted",
+    "by": "grace.wanted",
     "load": "grace.store",
+    "within": "grace.wanted",
     "wrap": "grace.models",
 }
 
@@ -63,10 +69,14 @@ __all__ = [
     "Model",
     "Numeric",
     "Schema",
+    "above",
+    "below",
+    "by",
     "datasets",
     "load",
     "pictures",
     "training",
+    "within",
     "wrap",
 ]
 

@@ -11,9 +11,13 @@ import numpy as np
 import pandas as pd
 
 from grace.answers import NOT_ASKED, Answers
+from grace.asking import Spent
+from grace.cells import cell_of, changes_of, remarks
 from grace.certificate import PROVEN
-from grace.explanation import Change, Explanation
-from grace.features import Bools, Categorical, Feature, Floats, Numeric, Value, plain
+from grace.explanation import Explanation
+from grace.features import Bools, Floats, Value, plain
+from grace.figures import Range, asked_for, predicted, ranges
+from grace.languages import load
 from grace.metrics import Metrics, measure
 from grace.models.base import softmax
 from grace.pictures import Overview, batch_picture, draw, to_svg
@@ -33,9 +37,16 @@ class Explanations:
     """A batch of explanations: a sequence of `Explanation`, and tables of the whole."""
 
     def __init__(
-        self, explainer: Explainer, answers: Answers, schema: Schema, index: pd.Index[Any], call: Mapping[str, Any]
+        self,
+        explainer: Explainer,
+        answers: Answers,
+        schema: Schema,
+        index: pd.Index[Any],
+        call: Mapping[str, Any],
+        spent: Spent | None = None,
     ) -> None:
         self.answers = answers
+        self.spent = spent
         self.schema = schema
         self.index = index
         self.call = call
@@ -45,6 +56,14 @@ class Explanations:
         self.explainer = explainer
         self._words = replace(schema, features=())
         self._classes = np.array(explainer.model.classes, dtype=object)
+        self.task = explainer.model.task
+        number = self.task == "regression"
+        self._wanted = ranges(call["against"], answers.before[:, 0], explainer.spread()) if number else None
+
+    @property
+    def calls(self) -> int | None:
+        """How many rows a black box was asked about for these answers; None for a network, which is not counted."""
+        return None if self.spent is None else self.spent.rows
 
     @property
     def success(self) -> Bools:
@@ -62,12 +81,18 @@ class Explanations:
 
     @property
     def original_class(self) -> np.ndarray[Any, np.dtype[Any]]:
+        """X: the class of each row, or the number predicted for it."""
+        if self.task == "regression":
+            return self.answers.before[:, 0].copy()
         return np.asarray(self._classes[self.answers.before.argmax(axis=1)])
 
     @property
     def contrast_class(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """The class of the contrastive row; None where none was found."""
-        found = self._classes[self.answers.after.argmax(axis=1)].copy()
+        """Y: the class of the contrastive row, or the number predicted for it; None where none was found."""
+        if self.task == "regression":
+            found = self.answers.after[:, 0].astype(object)
+        else:
+            found = self._classes[self.answers.after.argmax(axis=1)].copy()
         found[~self.success] = None
         return np.asarray(found)
 
@@ -89,38 +114,56 @@ class Explanations:
     def _explanation(self, i: int, place: int, a: Answers) -> Explanation:
         features = self.schema.features
         old, new = a.rows[i], a.contrast[i]
-        changes = [Change(f, _cell(f, old[j]), _cell(f, new[j])) for j, f in enumerate(features) if old[j] != new[j]]
+        changes = changes_of(self.schema, old, new)
         success = bool(a.success[i])
-        changes.sort(key=lambda c: -_length(c))
         best = int(a.before[i].argmax()), int(a.after[i].argmax())
+        asked = None if self._wanted is None else self._wanted[i]
+        ends = (a.before[[i]], a.after[[i]]) if asked else (softmax(a.before[[i]]), softmax(a.after[[i]]))
+        before, after = (tuple(values[0].tolist()) for values in ends)
+        said = before + after if asked else (self._classes[best[0]], self._classes[best[1]])
 
         def behind() -> Backdrop:
             shown = [self.schema.index(c.name) for c in changes[:MOST_SHOWN]]
-            return look(self.explainer, self.schema, old, new, best, shown)
+            return look(self.explainer, self.schema, old, new, best, shown, asked)
 
         return Explanation(
-            row={f.name: _cell(f, old[j]) for j, f in enumerate(features)},
+            row={f.name: cell_of(f, old[j]) for j, f in enumerate(features)},
             changes=tuple(changes),
             classes=tuple(self._classes),
-            original_class=self._classes[best[0]],
-            contrast_class=self._classes[best[1]] if success else None,
-            before=tuple(softmax(a.before[[i]])[0].tolist()),
-            after=tuple(softmax(a.after[[i]])[0].tolist()),
+            original_class=said[0],
+            contrast_class=said[1] if success else None,
+            before=before,
+            after=after,
             success=success,
             miss=None if success else self._miss(i),
             proof=self._proof(i, a),
             checks={k: bool(v[i]) for k, v in a.checks.items()},
             distance=float(a.distance[i]),
-            remarks=tuple(self._remarks(i)),
+            remarks=tuple(remarks(self.schema, a.rows[i])),
             settings=self.settings,
-            words=self._words,
+            words=self._class_words(said, asked),
+            task=self.task,
+            wanted=asked,
             typical=self._typical(i, place, a),
             behind=behind,
         )
 
+    def _class_words(self, said: tuple[Value, ...], asked: Range | None) -> Schema:
+        """The words of the schema, with those for a number and for clusters where they have none of their own."""
+        language = load(self._words.language)
+        if asked is not None:
+            named = {str(said[1]): asked_for(asked, language), str(said[0]): predicted(float(said[0]), asked, language)}
+        elif self.task == "clustering":
+            named = {str(c): language.WORDS.cluster.format(**{"class": c}) for c in self._classes}
+        else:
+            return self._words
+        return replace(self._words, class_words={**named, **self._words.class_words})
+
     def _miss(self, i: int) -> Mapping[str, Any]:
         if self.answers.trivial[i]:
             return {"why": "already"}
+        if self.spent is not None and self.spent.left_out[i]:
+            return {"why": "calls", "most": self.call["max_calls"]}
         if self._ways_out is None:
             self._ways_out = ways_out(self)
         return {
@@ -160,19 +203,6 @@ class Explanations:
             "weights": model.fingerprint(),
         }
 
-    def _remarks(self, i: int) -> Iterator[dict[str, Any]]:
-        """Cells of the row that lie outside the domain."""
-        row = self.answers.rows[i]
-        low, high = self.schema.bounds()
-        for j in np.flatnonzero(~self.schema.contains(row[None])[0]):
-            feature = self.schema.features[j]
-            if isinstance(feature, Numeric):
-                cell = {"feature": feature.name, "value": float(row[j])}
-                if low[j] <= row[j] <= high[j]:
-                    yield {"what": "fraction", **cell}
-                else:
-                    yield {"what": "outside", **cell, "low": float(low[j]), "high": float(high[j])}
-
     def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
         """The same question about some of the rows, with other settings or limits."""
         call = {**self.call, **changes}
@@ -192,10 +222,10 @@ class Explanations:
                 "features": len(e.changes),
                 "changes": e.predicate,
                 "distance": e.distance,
-                "probability_before": max(e.before),
-                "probability_after": e.probability(e.contrast_class, after=True)
-                if e.contrast_class is not None
-                else None,
+                "probability_before": None if e.wanted else max(e.before),
+                "probability_after": None
+                if e.contrast_class is None or e.wanted
+                else e.probability(e.contrast_class, after=True),
                 "text": e.text(**how),
             }
             for e in self
@@ -215,8 +245,10 @@ class Explanations:
     def overview(self) -> Overview:
         """What pictures of the whole batch show."""
         a = self.answers
-        words = [self.schema.class_word(c) for c in self._classes]
+        words = [self._class_words((), None).class_word(c) for c in self._classes] or ["as predicted", "as asked for"]
         best = np.stack([a.before.argmax(axis=1), a.after.argmax(axis=1)], axis=1)
+        if self.task == "regression":
+            best[:, 1] = 1
         return Overview.of(self.schema, words, a.rows, a.contrast, a.success, best)
 
     def plot(self, kind: str = "features", *, width: float = 760, theme: str = "light") -> Figure:
@@ -259,16 +291,3 @@ class Explanations:
         lines = [f"<Explanations: {done} of {len(self)} rows explained, {mean:.2f} features changed on average"]
         lines += [f"  {self.index[i]}: {self[i].text()}" for i in range(min(3, len(self)))]
         return "\n".join(lines + (["  ..."] if len(self) > 3 else [])) + ">"
-
-
-def _cell(feature: Feature, code: float) -> Value:
-    if isinstance(feature, Categorical):
-        return feature.categories[int(code)]
-    return int(code) if feature.integer and float(code).is_integer() else float(code)
-
-
-def _length(change: Change) -> float:
-    """How far a change goes, to say the largest first."""
-    if isinstance(change.feature, Numeric):
-        return abs(float(change.new) - float(change.old)) / (change.feature.spread or 1.0)
-    return 1.0

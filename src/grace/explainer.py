@@ -13,25 +13,25 @@ import torch
 from torch import Tensor
 
 from grace.answers import Answers, answer
+from grace.asking import answer_within, asked_so_far
 from grace.batch import Explanations
 from grace.errors import GraceError
 from grace.features import Domain, Floats, Numeric, Value, tail_of
 from grace.frames import as_frame, some
-from grace.goal import Against, Flip, Goal
-from grace.information import discretise, raw_symbols, su_matrix
+from grace.goal import Against, Between, Flip, Goal
+from grace.information import raw_symbols, su_matrix
+from grace.learning import anywhere, asked, learn, medians, spread_of, takes_missing
 from grace.methods import METHODS
-from grace.models.base import Model, checked_scores, class_codes, fill_value
-from grace.models.torch import warn_if_permuted
+from grace.models import wrap
+from grace.models.base import checked_scores, class_codes, device_of
 from grace.problem import Background, Problem
 from grace.schema import Schema
 from grace.settings import Settings, settings_of
 from grace.space import Space
+from grace.wanted import Wanted
 
 Codes = npt.NDArray[np.int64]
-
-MOST_BACKGROUND = 20_000
-SAMPLE = 256  # rows on which a new model is tried
-CHUNK_BYTES = 1 << 24  # of rows worked on at a time
+Contrast = Value | Wanted
 
 
 class Explainer:
@@ -40,14 +40,15 @@ class Explainer:
         explainer = grace.Explainer(model, train, target="class")
         print(explainer.explain(row)[0])
 
+    `model` is a network trained here, or anything that `grace.wrap` takes.
     `train` gives the ranges, SU and the background rows. Without it, pass a complete `schema`; then the
     methods that need training rows are not available, and gamma must be 1.
     """
 
     def __init__(
         self,
-        model: Model,
-        train: pd.DataFrame | None = None,
+        model: Any,
+        train: Any = None,
         *,
         target: str | None = None,
         schema: Schema | None = None,
@@ -56,15 +57,16 @@ class Explainer:
         seed: int = 0,
         **settings: Any,
     ) -> None:
-        if not isinstance(model, Model):
-            raise GraceError(f"model is {type(model).__name__}; wrap a torch module with grace.wrap first")
-        self.model = model if device is None else model.on(_device(device))
+        known = wrap(model)
+        self.model = known if device is None else known.on(device_of(device))
         self.settings = settings_of(Settings(), settings)
-        like = model.schema if schema is None else schema
+        like = known.schema if schema is None else schema
         self.su: Floats | None = None
         self.background_rows: Floats | None = None
         self._train: pd.DataFrame | None = None
         self._medians: Floats | None = None
+        self._spread: float | None = None
+        self._seen: Floats | None = None
         if train is None:
             if like is None:
                 raise GraceError("give train= (a DataFrame), or a complete schema=")
@@ -75,37 +77,22 @@ class Explainer:
                 raise GraceError(f"domain={domain!r} needs train=; the schema was made for {like.domain!r}")
             self.schemas = {like.domain: like}
             self.schema = like
-            self.model.bind(like, self._tensor(_anywhere(like, seed)))
+            self.model.bind(like, self._tensor(anywhere(like, seed)))
         else:
             train = as_frame(train)
             chosen = domain if domain is not None else "central" if like is None else like.domain
-            ranges = {d: Schema.infer(train, target, domain=d, like=like) for d in ("central", "minmax", chosen)}
+            gaps = takes_missing(self.model, train, target, like)
+            wide = ("central", "minmax", chosen)
+            ranges = {d: Schema.infer(train, target, domain=d, like=like, gaps=gaps) for d in wide}
             self.schemas, self.schema = dict(ranges), ranges[chosen]
             self._train = train
-            self._learn(train, seed)
+            learnt = learn(self.model, self.schema, train, seed)
+            self.su, self.background_rows = learnt.su, learnt.rows
+            self._medians, self._spread, self._seen = learnt.medians, learnt.spread, learnt.scores
         self._spaces: dict[tuple[Domain, str], Space] = {}
         self._known: Background | None = None
         self._su_raw: Floats | None = None
-        self._classes: tuple[str, Codes] | None = None
-
-    def _learn(self, train: pd.DataFrame, seed: int) -> None:
-        """SU and background rows from training data, and a first look at the model."""
-        schema = self.schema
-        rows = schema.encode(train, missing=True)
-        rows = np.where(np.isnan(rows), [fill_value(f) for f in schema.features], rows)
-        self.model.bind(schema, self._tensor(rows[:SAMPLE]))
-        scores = self._scores(rows)
-        predicted = scores.argmax(axis=1)
-        labels = predicted
-        if schema.target is not None and schema.target in train.columns and train[schema.target].notna().all():
-            labels = class_codes(train[schema.target], self.model.classes, f"target column {schema.target!r}")
-            warn_if_permuted(predicted, labels, self.model.classes)
-        self.su = su_matrix(discretise(rows, labels, schema))
-        if len(rows) > MOST_BACKGROUND:
-            keep = np.random.default_rng(seed).choice(len(rows), MOST_BACKGROUND, replace=False)
-            rows, scores = rows[np.sort(keep)], scores[np.sort(keep)]
-        self.background_rows = rows
-        self._medians = _medians(rows, scores)
+        self._given: tuple[str, Floats] | None = None
 
     # -- explaining ---------------------------------------------------------------------------
 
@@ -113,7 +100,7 @@ class Explainer:
         self,
         rows: Any,
         *,
-        against: Value | Sequence[Value] | None = None,
+        against: Contrast | Sequence[Contrast] | None = None,
         domain: Domain | None = None,
         frozen: Sequence[str] = (),
         increase_only: Sequence[str] = (),
@@ -124,41 +111,67 @@ class Explainer:
     ) -> Explanations:
         """Contrastive rows for a DataFrame, Series, dict or list of dicts.
 
-        `against` names the class to contrast with, one for all rows or one per row. `frozen`,
+        `against` names the class to contrast with, or for a model that predicts a number what it should have been
+        (`grace.above`, `below`, `within`, `by`), one for all rows or one per row. `frozen`,
         `increase_only`, `decrease_only`, `ranges` and `costs` limit what may change (see
         `Schema.constrain`). Settings given here hold for this call only.
         """
         chosen = settings_of(self.settings, settings)
         self.model.refresh()
-        schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(
-            frozen=frozen, increase_only=increase_only, decrease_only=decrease_only, ranges=ranges, costs=costs
-        )
-        encoded = schema.encode(rows)
-        goals = None if against is None else self._wanted(against, len(encoded))
-        parts = []
-        step = max(1, CHUNK_BYTES // (8 * encoded.shape[1]))
-        for start in range(0, len(encoded), step):
-            here = slice(start, start + step)
-            wanted = None if goals is None else goals[here]
-            parts.append(answer(self._problem(self._tensor(encoded[here]), wanted, schema, chosen), chosen))
-        limits = {
+        limits: dict[str, Any] = {
             "frozen": frozen,
             "increase_only": increase_only,
             "decrease_only": decrease_only,
             "ranges": ranges,
             "costs": costs,
         }
-        call = {**asdict(chosen), "against": against, "domain": schema.domain, **limits}
-        return Explanations(self, Answers.join(parts), schema, as_frame(rows).index, call)
+        schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
+        encoded = schema.encode(rows)
+        begun = asked_so_far(self.model)
+        goal, x = self._goal(encoded, against, chosen), self._tensor(encoded)
 
-    def _problem(self, rows: Tensor, wanted: Tensor | None, schema: Schema, settings: Settings) -> Problem:
+        def solve(here: Tensor) -> Answers:
+            return answer(self._problem(x[here], goal.select(here), schema, chosen), chosen)
+
+        if METHODS[chosen.method].wants_background:
+            self._background(schema)
+        found, spent = answer_within(self.model, solve, x, chosen.max_calls, chosen.n, begun)
+        call = {**asdict(chosen), "against": against, "domain": schema.domain, **limits}
+        return Explanations(self, found, schema, as_frame(rows).index, call, spent)
+
+    def _goal(self, rows: Floats, against: Any, settings: Settings) -> Goal:
+        many = list(against) if pd.api.types.is_list_like(against) else [against] * len(rows)
+        if len(many) != len(rows):
+            raise GraceError(f"against has {len(many)} classes for {len(rows)} rows; give one, or one per row")
+        if self.model.task == "regression":
+            return self._between(rows, many, settings)
+        wrong = next((w for w in many if isinstance(w, Wanted)), None)
+        if wrong is not None:
+            raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
+        if against is None:
+            return Flip(checked_scores(self.model, self._tensor(rows)).argmax(dim=1), settings.confidence)
+        codes = class_codes(many, self.model.classes, "against")
+        return Against(torch.as_tensor(codes, device=self.model.device), settings.confidence)
+
+    def _between(self, rows: Floats, many: list[Any], settings: Settings) -> Between:
+        if not all(isinstance(w, Wanted) for w in many):
+            raise GraceError(
+                "the model predicts a number: say what it should have been, such as against=grace.above(10), "
+                'grace.below(10), grace.within(5, 10) or grace.by("+10 %")'
+            )
+        for name in ("confidence", "prove", "as_printed"):
+            if getattr(settings, name):
+                raise GraceError(f"{name}= is about classes; leave it out for a model that predicts a number")
+        predicted = self._scores(rows)[:, 0]
+        spread = self.spread()
+        ends = np.array([[end[0] for end in w.range(predicted[[i]], spread)] for i, w in enumerate(many)])
+        return Between(self._tensor(ends[:, 0]), self._tensor(ends[:, 1]), spread)
+
+    def _problem(self, rows: Tensor, goal: Goal | None, schema: Schema, settings: Settings) -> Problem:
         space = self._space(schema, settings.distance)
-        low, high, free = space.limits(rows)
-        goal: Goal
-        if wanted is None:
+        if goal is None:
             goal = Flip(checked_scores(self.model, rows).argmax(dim=1), settings.confidence)
-        else:
-            goal = Against(wanted, settings.confidence)
+        low, high, free = space.limits(rows)
         background = self._background(schema) if METHODS[settings.method].wants_background else None
         return Problem(
             model=self.model,
@@ -202,20 +215,28 @@ class Explainer:
         """What is typical of the class of each contrastive row, its median among training rows of that class (by
         the model), in the changed numbers; NaN elsewhere, and in rows that with it are not of that class."""
         out = np.full_like(found.contrast, np.nan)
-        if self.background_rows is None:
+        if self.background_rows is None or self.model.task == "regression":
             return out
         if self._medians is None:
-            self._medians = _medians(self.background_rows, self._scores(self.background_rows))
+            self._medians = medians(self.background_rows, self._scores(self.background_rows))
         numeric = [isinstance(f, Numeric) for f in self.schema.features]
         changed = (found.contrast != found.rows) & numeric
         wanted = found.after.argmax(axis=1)
-        medians = self._medians[wanted]
-        ask = np.flatnonzero(found.success & ~np.isnan(medians[:, 0]) & changed.any(axis=1))
+        typical = self._medians[wanted]
+        ask = np.flatnonzero(found.success & ~np.isnan(typical[:, 0]) & changed.any(axis=1))
         if len(ask):
-            tried = np.where(changed, medians, found.contrast)[ask]
+            tried = np.where(changed, typical, found.contrast)[ask]
             kept = ask[self._scores(tried).argmax(axis=1) == wanted[ask]]
-            out[kept] = np.where(changed, medians, np.nan)[kept]
+            gap = np.array([f.gap if isinstance(f, Numeric) else np.nan for f in self.schema.features])
+            out[kept] = np.where(changed & (typical != gap), typical, np.nan)[kept]
         return out
+
+    def spread(self) -> float:
+        """The unit of a model that predicts a number; without training rows, 1."""
+        if self._spread is None:
+            rows = self.background_rows
+            self._spread = 1.0 if rows is None else spread_of(self.model, self._scores(rows))
+        return self._spread
 
     def _space(self, schema: Schema, norm: str = "l1") -> Space:
         """The space of a schema; those of whole domains are kept."""
@@ -229,17 +250,25 @@ class Explainer:
         if self.background_rows is None:
             return None
         if self._known is None:
-            self._known = Background.of(self.model, self._space(schema), self._tensor(self.background_rows))
+            rows = self._tensor(self.background_rows)
+            scores = None if self._seen is None or not self.model.stepwise else self._tensor(self._seen)
+            self._known = Background.of(self.model, self._space(schema), rows, scores)
         return self._known
 
-    def background_classes(self) -> Codes | None:
-        """The class that the model gives each background row, as positions; None if there are none."""
+    def background_scores(self) -> Floats | None:
+        """What the model says of each background row; None if there are none."""
         if self.background_rows is None:
             return None
         weights = self.model.fingerprint()
-        if self._classes is None or self._classes[0] != weights:
-            self._classes = weights, self._scores(self.background_rows).argmax(axis=1)
-        return self._classes[1]
+        if self._given is None or self._given[0] != weights:
+            known = self._seen if self.model.stepwise else None
+            self._given = weights, self._scores(self.background_rows) if known is None else known
+        return self._given[1]
+
+    def background_classes(self) -> Codes | None:
+        """The class that the model gives each background row, as positions; None if there are none."""
+        scores = self.background_scores()
+        return None if scores is None else scores.argmax(axis=1)
 
     def _conflict(self, gamma: float) -> Tensor:
         d = len(self.schema)
@@ -250,18 +279,11 @@ class Explainer:
         conflict = torch.as_tensor(self.su > gamma + 1e-12, device=self.model.device)
         return conflict.fill_diagonal_(False)
 
-    def _wanted(self, against: Value | Sequence[Value], n: int) -> Tensor:
-        asked: Any = against
-        many = list(asked) if pd.api.types.is_list_like(asked) else [asked] * n
-        if len(many) != n:
-            raise GraceError(f"against has {len(many)} classes for {n} rows; give one, or one per row")
-        return torch.as_tensor(class_codes(many, self.model.classes, "against"), device=self.model.device)
-
     def _tensor(self, rows: Floats) -> Tensor:
         return torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
 
     def _scores(self, rows: Floats) -> Floats:
-        return np.asarray(checked_scores(self.model, self._tensor(rows)).cpu().numpy())
+        return asked(self.model, rows)
 
     def save(self, directory: str, *, background: bool = True) -> None:
         """Write the explainer to a directory; see `grace.load`."""
@@ -272,32 +294,6 @@ class Explainer:
     def __repr__(self) -> str:
         s = self.settings
         return (
-            f"<Explainer: {len(self.schema)} features, {len(self.model.classes)} classes, method={s.method!r}, "
+            f"<Explainer: {len(self.schema)} features, {len(self.model.classes) or 'no'} classes, method={s.method!r}, "
             f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}>"
         )
-
-
-def _anywhere(schema: Schema, seed: int) -> Floats:
-    """Sample rows from the whole domain, to try a model on when there are no training rows."""
-    low, high = schema.bounds()
-    low, high = np.clip(low, -1e6, 1e6), np.clip(high, -1e6, 1e6)
-    rows = low + np.random.default_rng(seed).random((SAMPLE, len(schema))) * (high - low)
-    return np.asarray(schema.project(rows))
-
-
-def _medians(rows: Floats, scores: Floats) -> Floats:
-    """The median row of each class (k, d), with values that occur; NaN for a class that the model never says."""
-    classes = scores.argmax(axis=1)
-    out = np.full((scores.shape[1], rows.shape[1]), np.nan)
-    for label in np.unique(classes):
-        out[label] = np.quantile(rows[classes == label], 0.5, axis=0, method="lower")
-    return out
-
-
-def _device(said: str | torch.device) -> torch.device:
-    try:
-        device = torch.device(said)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as reason:
-        raise GraceError(f"device={str(said)!r} cannot be used here: {str(reason).splitlines()[0]}") from reason
-    return device

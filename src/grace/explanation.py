@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from grace import text
 from grace.errors import GraceError
-from grace.features import Feature, Numeric, Value, feature_from_dict, feature_to_dict
+from grace.features import Feature, Numeric, Value
+from grace.records import feature_from_dict, feature_to_dict
 from grace.schema import Schema
 
 if TYPE_CHECKING:
@@ -62,10 +63,11 @@ class Explanation:
 
     `miss` is the reason for having no answer and `remarks` what a reader should know about the row, both in
     terms that any language can say; `reason` and `notes` say them. `typical` has the medians of the changed
-    numbers among training rows of class Y, if with them, too, the model says Y.
+    numbers among training rows of class Y, if with them, too, the model says Y. Of a model that predicts a number,
+    `original_class` and `contrast_class` are what it predicts, and `wanted` is what was asked for.
     """
 
-    row: Mapping[str, Value]
+    row: Mapping[str, Any]  # None where a cell is missing
     changes: tuple[Change, ...]
     classes: tuple[Value, ...]
     original_class: Value
@@ -81,11 +83,13 @@ class Explanation:
     settings: Mapping[str, Any]
     words: Schema = field(repr=False)
     typical: Mapping[str, float] = field(default_factory=dict)
+    task: str = "classification"
+    wanted: Mapping[str, float | None] | None = None
     alternatives: tuple[Explanation, ...] = ()
     behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
 
     @property
-    def contrast(self) -> dict[str, Value]:
+    def contrast(self) -> dict[str, Any]:
         """The contrastive row x̃; the original row where none was found."""
         return {**self.row, **{c.name: c.new for c in self.changes}}
 
@@ -100,6 +104,10 @@ class Explanation:
 
     def probability(self, label: Value, *, after: bool = False) -> float:
         """The model's probability of a class, before or after the changes."""
+        if self.task == "regression":
+            raise GraceError(
+                "the model predicts a number, which has no probability; see original_class and contrast_class"
+            )
         if label not in self.classes:
             raise GraceError(f"unknown class {label!r}; the classes are {', '.join(map(repr, self.classes))}")
         return (self.after if after else self.before)[self.classes.index(label)]
@@ -208,6 +216,8 @@ class Explanation:
             "notes": list(self.notes),
             "remarks": [dict(r) for r in self.remarks],
             "typical": dict(self.typical),
+            "task": self.task,
+            "wanted": None if self.wanted is None else dict(self.wanted),
             "row": dict(self.row),
             "settings": dict(self.settings),
             "words": self.words.to_dict(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,15 @@ WORDS = ("phrase", "plural", "unit", "unit_one", "been", "more", "less", "labels
 class Numeric:
     """A number. `low` and `high` are an expert's and win over `observed`, what the data show. A change of
     one `spread` counts `cost` in the distance. `kind` is one of KINDS and `style` one of STYLES; left empty,
-    the one follows from the data and the other from the kind. `translations` has the words in other
-    languages."""
+    the one follows from the data and the other from the kind. `dtype` is the column's type where cells are more than
+    numbers (see `grace.columns`); with `gaps`, a cell may be missing, which the model takes for a value of its own and
+    no change touches. `translations` has the words in other languages."""
 
     name: str
     kind: str = ""
     style: str = ""
+    dtype: str = ""
+    gaps: bool = False
     low: float | None = None
     high: float | None = None
     integer: bool | None = None
@@ -108,6 +111,11 @@ class Numeric:
         return lo, hi
 
     @property
+    def gap(self) -> float:
+        """The number that stands for a missing cell in encoded rows: far from all others, whatever the domain."""
+        return (self.typical or 0.0) - 1000.0123456789 * (self.spread or 1.0) if self.gaps else np.nan
+
+    @property
     def complete(self) -> bool:
         """Whether a range is known."""
         return self.observed is not None or (self.low is not None and self.high is not None)
@@ -150,11 +158,18 @@ class Numeric:
 
 @dataclass(frozen=True, kw_only=True)
 class Categorical:
-    """One of a few values. `never` lists categories a row may have but no change may choose."""
+    """One of a few values. `never` lists categories a row may have but no change may choose. Where they are `ordered`,
+    a change of one `spread` in rank counts `cost` in the distance; else any change does. With `gaps`, the category
+    "missing" is a missing cell to the model; `other`, if given, is the category of all values that are not listed."""
 
     name: str
+    dtype: str = ""
+    gaps: bool = False
+    other: str = ""
     categories: tuple[Value, ...] = ()
     never: tuple[Value, ...] = ()
+    ordered: bool = False
+    spread: float | None = None
     typical: Value | None = None
     frozen: bool = False
     cost: float = 1.0
@@ -174,6 +189,8 @@ class Categorical:
         for value in self.never:
             if self.categories and value not in self.categories:
                 raise GraceError(f"feature {self.name!r}: never={value!r} is not one of its categories")
+        if self.other and self.categories and self.other not in self.categories:
+            raise GraceError(f"feature {self.name!r}: other={self.other!r} is not one of its categories")
         if self.categories and not self.open:
             raise GraceError(f"feature {self.name!r}: `never` leaves no category to choose")
 
@@ -193,12 +210,13 @@ class Categorical:
 
     def observe(self, values: pd.Series[Any]) -> Categorical:
         """The same feature with whatever an expert left open filled in from the data."""
-        categories = self.categories
+        categories, ordered = self.categories, self.ordered
         if not categories:
             present = values.dropna()
             if isinstance(present.dtype, pd.CategoricalDtype):
                 found = set(present)
                 categories = tuple(plain(c) for c in present.cat.categories if c in found)
+                ordered = ordered or bool(present.cat.ordered)
             else:
                 categories = tuple(sorted({plain(v) for v in present.unique()}, key=lambda v: (str(type(v)), v)))
             if len(categories) > MANY_CATEGORIES:
@@ -210,7 +228,12 @@ class Categorical:
         if typical is None:
             counts = values.value_counts()
             typical = plain(counts.index[0]) if len(counts) else categories[0]
-        return replace(self, categories=categories, typical=typical)
+        spread = self.spread
+        if ordered and spread is None:
+            ranks = {category: rank for rank, category in enumerate(categories)}
+            seen = np.array([ranks[plain(v)] for v in values.dropna() if plain(v) in ranks], dtype=np.float64)
+            spread = float(np.std(seen)) or 1.0
+        return replace(self, categories=categories, ordered=ordered, spread=spread, typical=typical)
 
 
 Feature = Numeric | Categorical
@@ -242,42 +265,6 @@ def tail_of(domain: Domain) -> float:
     if isinstance(domain, int | float) and not isinstance(domain, bool) and 0 < domain <= 1:
         return (1 - float(domain)) / 2
     raise GraceError(f"domain={domain!r} is unknown: use 'central' (the middle 98 %), 'minmax' or a share such as 0.9")
-
-
-def feature_to_dict(feature: Feature) -> dict[str, Any]:
-    """A feature as JSON, without the parts that are at their default; "kind" tells a category from a number,
-    and where it is declared, which kind of number."""
-    defaults = {f.name: f.default for f in fields(feature)}
-    parts = {k: v for k, v in asdict(feature).items() if v != defaults[k] and v not in ((), {})}
-    return {"kind": type(feature).__name__.lower(), **parts}
-
-
-def feature_from_dict(data: Mapping[str, Any]) -> Feature:
-    """The feature that `feature_to_dict` wrote."""
-    kinds: dict[str, type[Feature]] = {"numeric": Numeric, "categorical": Categorical, **dict.fromkeys(KINDS, Numeric)}
-    parts = dict(data) if isinstance(data, Mapping) else {}
-    kind = parts.pop("kind", None)
-    if kind not in kinds:
-        raise GraceError(
-            f"a feature's kind is {kind!r}; it must be 'numeric' or 'categorical', or say which kind of number: "
-            f"{', '.join(KINDS)}"
-        )
-    if kind in KINDS:
-        parts["kind"] = kind
-    for key in ("observed", "categories", "never"):
-        if isinstance(parts.get(key), list):
-            parts[key] = tuple(parts[key])
-    if "name" not in parts:
-        raise GraceError("a feature has no name")
-    return kinds[kind](**known_parts(kinds[kind], parts, f"feature {parts.get('name')!r}"))
-
-
-def known_parts(cls: type, parts: dict[str, Any], what: str) -> dict[str, Any]:
-    allowed = {f.name for f in fields(cls)}
-    for key in parts:
-        if key not in allowed:
-            raise GraceError(f"{what} has an unknown part {key!r}; it may have {', '.join(sorted(allowed))}")
-    return parts
 
 
 def plain(value: Any) -> Any:

@@ -25,10 +25,29 @@ def as_frame(rows: Any) -> pd.DataFrame:
             raise GraceError("there are no rows: the list is empty")
         frame = pd.DataFrame(list(rows))
     else:
-        raise GraceError(f"rows must be a DataFrame, Series, dict or list of dicts, not {type(rows).__name__}")
+        frame = _other_frame(rows)
     if not all(isinstance(c, str) for c in frame.columns):
         frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     return frame
+
+
+def _other_frame(rows: Any) -> pd.DataFrame:
+    """A frame of another library, such as polars, by way of narwhals."""
+    try:
+        import narwhals
+
+        found = narwhals.from_native(rows, eager_only=True, allow_series=False)
+    except (ImportError, TypeError):
+        raise GraceError(
+            f"rows must be a DataFrame, Series, dict or list of dicts, not {type(rows).__name__}"
+        ) from None
+    try:
+        frame: pd.DataFrame = found.to_pandas()
+        return frame
+    except ImportError as missing:
+        raise GraceError(
+            f"a frame of {type(rows).__module__.split('.')[0]} needs pyarrow: pip install 'grace-xai[parquet]'"
+        ) from missing
 
 
 def numbers(column: pd.Series[Any]) -> Floats:
@@ -53,8 +72,9 @@ def numbers(column: pd.Series[Any]) -> Floats:
 def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
     """A categorical column as positions among the feature's categories, NaN where it is missing."""
     known = {category: float(i) for i, category in enumerate(feature.categories)}
+    other = known.get(feature.other, -1.0)
     try:
-        found = {value: known.get(plain(value), -1.0) for value in column.dropna().unique()}
+        found = {value: known.get(plain(value), other) for value in column.dropna().unique()}
         codes = column.astype(object).map(found).to_numpy(dtype=np.float64, na_value=np.nan)
     except TypeError:
         raise GraceError(

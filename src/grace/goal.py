@@ -108,3 +108,25 @@ class Against(Goal):
 
     def select(self, index: Tensor) -> Against:
         return Against(self.wanted[index], self.confidence)
+
+
+@dataclass(frozen=True)
+class Between(Goal):
+    """A number from `low` to `high`, for models with one output; margins in units of `scale`, the spread of what
+    they predict."""
+
+    low: Tensor
+    high: Tensor
+    scale: float = 1.0
+
+    def margins(self, scores: Tensor) -> Tensor:
+        low, high = (end.reshape(-1, *[1] * (scores.dim() - 1)) for end in (self.low, self.high))
+        return torch.minimum(scores - low, high - scores) / self.scale
+
+    def winners(self, scores: Tensor) -> Tensor:
+        return torch.ones_like(scores, dtype=torch.bool)
+
+    asks_for_one = True
+
+    def select(self, index: Tensor) -> Between:
+        return Between(self.low[index], self.high[index], self.scale)

@@ -22,8 +22,9 @@ class Background:
     coordinates: Tensor  # see Space.euclidean
 
     @classmethod
-    def of(cls, model: Model, space: Space, rows: Tensor) -> Background:
-        return cls(rows, checked_scores(model, rows), space.euclidean(rows))
+    def of(cls, model: Model, space: Space, rows: Tensor, scores: Tensor | None = None) -> Background:
+        """With the scores where they are known already."""
+        return cls(rows, checked_scores(model, rows) if scores is None else scores, space.euclidean(rows))
 
     @property
     def classes(self) -> Tensor:

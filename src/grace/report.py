@@ -217,6 +217,8 @@ def checks(e: Explanation) -> str:
     return ", ".join(said[k] for k, ok in e.checks.items() if ok and k in said) or "nothing"
 
 
-def cell_text(cell: Value) -> str:
+def cell_text(cell: Value | None) -> str:
+    if cell is None:
+        return "missing"
     number = isinstance(cell, int | float) and not isinstance(cell, bool)
     return text.number(text.decimal(cell)) if number else str(cell)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from grace.columns import decode_column, dtype_of, encode_column, feature_of, with_gaps
 from grace.errors import GraceError
 from grace.features import (
     Bools,
@@ -24,17 +25,13 @@ from grace.features import (
     Floats,
     Numeric,
     Value,
-    feature_from_dict,
-    feature_to_dict,
-    known_parts,
     plain,
     tail_of,
 )
-from grace.frames import as_frame, codes_of, no_duplicates, numbers, said, some
+from grace.frames import as_frame, no_duplicates, said, some
 from grace.languages import DEFAULT
+from grace.records import feature_from_dict, feature_to_dict, known_parts
 from grace.wording import translated
-
-MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +64,10 @@ class Schema:
         *,
         domain: Domain | None = None,
         like: Schema | None = None,
+        gaps: bool = False,
     ) -> Schema:
-        """dom(X) from data. What `like` declares (types, ranges, words, categories) wins."""
+        """dom(X) from data. What `like` declares (types, ranges, words, categories) wins. With `gaps`, missing cells
+        are values of their own in columns that have any."""
         frame = as_frame(frame)
         if len(frame) == 0:
             raise GraceError("there are no rows: the table is empty")
@@ -86,7 +85,8 @@ class Schema:
         for name in names:
             if name not in frame.columns:
                 raise GraceError(f"column {name!r} is missing from the data; add it, or drop it from the schema")
-            features.append(_observe(frame[name], known.get(name), domain))
+            feature = _observe(frame[name], known.get(name), domain)
+            features.append(with_gaps(frame[name], feature) if gaps else feature)
         classes = base.classes
         if not classes and target is not None and target in frame.columns:
             if not frame[target].notna().any():
@@ -183,7 +183,7 @@ class Schema:
         out = np.empty((len(frame), len(names)))
         for j, feature in enumerate(self.features):
             cells = frame[feature.name]
-            out[:, j] = numbers(cells) if isinstance(feature, Numeric) else codes_of(cells, feature)
+            out[:, j] = encode_column(cells, feature)
             if not missing and np.isnan(out[:, j]).any():
                 i = int(np.isnan(out[:, j]).argmax())
                 raise GraceError(
@@ -194,17 +194,7 @@ class Schema:
 
     def decode(self, rows: Floats, index: pd.Index[Any] | None = None) -> pd.DataFrame:
         """The DataFrame of encoded rows; NaN becomes a missing cell."""
-        columns: dict[str, Any] = {}
-        for j, feature in enumerate(self.features):
-            values = rows[:, j]
-            if isinstance(feature, Numeric):
-                whole = feature.integer and bool(np.all((values == np.round(values)) & (np.abs(values) <= MOST_EXACT)))
-                columns[feature.name] = values.astype(np.int64) if whole else values.copy()
-            else:
-                known = np.isfinite(values)
-                table = np.array([*feature.categories, None], dtype=object)
-                cells = table[np.where(known, values, -1).astype(int)]
-                columns[feature.name] = pd.array(cells, dtype=object)
+        columns = {f.name: decode_column(rows[:, j], f) for j, f in enumerate(self.features)}
         return pd.DataFrame(columns, index=index, columns=self.names)
 
     # -- the domain and its projection P ------------------------------------------------------
@@ -296,17 +286,13 @@ class Schema:
 
 def _observe(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
     name = str(column.name)
-    if pd.api.types.is_datetime64_any_dtype(column):
-        raise GraceError(f"column {name!r} holds dates; turn them into numbers first, such as days since a fixed day")
-    if feature is None:
-        column = column.infer_objects()
-        numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-        feature = Numeric(name=name) if numeric else Categorical(name=name)
+    feature = feature_of(column) if feature is None else feature
+    feature = replace(feature, dtype=feature.dtype or dtype_of(column, feature))
     if isinstance(feature, Categorical):
         if column.notna().any():
             return feature.observe(column)
     else:
-        values = numbers(column)
+        values = encode_column(column, feature)
         values = values[~np.isnan(values)]
         if len(values):
             return feature.observe(values, domain)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from grace.features import Categorical, Numeric
+from grace.features import MISSING, Categorical, Numeric
 from grace.schema import Schema
 
 NORMS = {"l1": 1.0, "l2": 2.0, "linf": float("inf")}
@@ -42,10 +42,13 @@ class Space:
         self.fixed = tensor([f.frozen for f in schema.features], torch.bool)
         self.upward = tensor([isinstance(f, Numeric) and f.increase_only for f in schema.features], torch.bool)
         self.downward = tensor([isinstance(f, Numeric) and f.decrease_only for f in schema.features], torch.bool)
-        self.spread = tensor([(f.spread or 1.0) if isinstance(f, Numeric) else 1.0 for f in schema.features])
+        self.spread = tensor([f.spread or 1.0 for f in schema.features])
+        self.gap = tensor([f.gap if isinstance(f, Numeric) else torch.nan for f in schema.features])
+        self.measured = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
         self.vectors: dict[int, Tensor] = {}
         self.open: dict[int, Tensor] = {}
+        self.hidden: dict[int, int] = {}  # the categories that are missing cells to the model
         self.blocks: dict[int, slice] = {}
         owner = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
         scale = [f.spread or 1.0 for f in numeric]
@@ -54,6 +57,8 @@ class Space:
             feature = schema.features[j]
             assert isinstance(feature, Categorical)
             count = len(feature.categories)
+            if feature.gaps:
+                self.hidden[j] = feature.categories.index(MISSING)
             vector = (vectors or {}).get(j)
             table = torch.eye(count, dtype=torch.float64) if vector is None else vector.detach()
             self.vectors[j] = tensor(table)
@@ -79,10 +84,10 @@ class Space:
         low = torch.where(self.upward, torch.maximum(self.low, rows), self.low)
         high = torch.where(self.downward, torch.minimum(self.high, rows), self.high)
         low, high = torch.where(self.is_integer, low.ceil(), low), torch.where(self.is_integer, high.floor(), high)
-        free = ~self.fixed & (low <= high) & ~((low == rows) & (high == rows))
+        free = ~self.fixed & (low <= high) & ~((low == rows) & (high == rows)) & (rows != self.gap)
         for j in self.categorical:
             others = (self.open[j] != rows[:, [j]]).any(dim=1)
-            free[:, j] = ~self.fixed[j] & others
+            free[:, j] = ~self.fixed[j] & others & (rows[:, j] != self.hidden.get(j, -1))
         return low, high, free
 
     def land(self, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -97,6 +102,13 @@ class Space:
             rows[:, j] = self.open[j][nearly_first(apart)].to(rows.dtype)
         return rows
 
+    def missing(self, rows: Tensor) -> Tensor:
+        """Which cells are missing to the model."""
+        out = rows == self.gap
+        for j, code in self.hidden.items():
+            out[:, j] = rows[:, j] == code
+        return out
+
     def per_coordinate(self, per_feature: Tensor) -> Tensor:
         """A value per feature, repeated for each of its coordinates."""
         return per_feature[..., self.owner]
@@ -107,14 +119,15 @@ class Space:
         return out.index_add_(1, self.owner, values)
 
     def distance(self, rows: Tensor, others: Tensor) -> Tensor:
-        """In units of the spread, weighted by cost; a changed category counts 1. L1, L2 or the maximum."""
+        """In units of the spread, weighted by cost; ordered categories by rank, any other changed category counts 1.
+        L1, L2 or the maximum."""
         length: Tensor = torch.linalg.vector_norm(self.cost(rows, others), ord=NORMS[self.norm], dim=-1)
         return length
 
     def cost(self, rows: Tensor, others: Tensor) -> Tensor:
         """The part of each feature in the distance."""
         apart = others - rows
-        return self.weight * torch.where(self.is_numeric, apart.abs() / self.spread, (apart != 0).to(apart.dtype))
+        return self.weight * torch.where(self.measured, apart.abs() / self.spread, (apart != 0).to(apart.dtype))
 
     def gain(self, rows: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """The most that each feature could bring within its range if the slope stayed as it is."""
@@ -132,6 +145,9 @@ class Space:
         """Coordinates whose Euclidean distance counts 1 for a spread and 1 for another category."""
         parts = [rows[:, self.is_numeric] / self.spread[self.is_numeric]]
         for j in self.categorical:
+            if self.measured[j]:
+                parts.append(rows[:, [j]] / self.spread[j])
+                continue
             parts.append(torch.nn.functional.one_hot(rows[:, j].long(), len(self.vectors[j])) / 2**0.5)
         return torch.cat(parts, dim=1)
 

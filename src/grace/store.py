@@ -21,6 +21,7 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
 from grace.errors import GraceError
+from grace.models import wrap
 from grace.models.base import Model
 from grace.models.network import Network
 from grace.models.torch import TorchModel
@@ -104,12 +105,12 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
     save_arrays(arrays, directory / ARRAYS)
 
 
-def load(directory: str | Path, model: Model | None = None) -> Explainer:
-    """Read an explainer back. Pass `model` if it was made for a wrapped module."""
+def load(directory: str | Path, model: Any = None) -> Explainer:
+    """Read an explainer back. Pass `model` if it was made for one that was not trained here."""
 
     where = Path(directory)
     try:
-        return _load(where, _head(where), model)
+        return _load(where, _head(where), None if model is None else wrap(model))
     except (KeyError, TypeError, AttributeError, StopIteration) as reason:
         raise GraceError(f"{where / HEAD} is damaged: {type(reason).__name__} {reason}") from reason
 
@@ -126,7 +127,7 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
                 f"{where} was saved for a wrapped module; load it with model=grace.wrap(module, classes=...)"
             )
         model = _network(where, head)
-    elif list(model.classes) != head["classes"]:
+    elif model.classes and list(model.classes) != head["classes"]:
         raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {where}: {head['classes']!r}")
     try:
         arrays = load_arrays(where / ARRAYS)

@@ -11,9 +11,11 @@ from random import Random
 from typing import TYPE_CHECKING, TypedDict
 
 from grace import languages
+from grace.columns import date_text, is_date
 from grace.degrees import By, Said, apart, check_style, difference, style_of
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
+from grace.figures import asked_for, predicted
 from grace.languages import DEFAULT, FORMS, Facts, Language, Part
 from grace.numerals import decimal
 from grace.wording import class_word, feature_in, row_words
@@ -53,6 +55,7 @@ def sentence(
     form, place = _drawn(e, said, template, seed)
     body = main_clause(e, form, place, style, code)
     label = e.contrast_class if form == "had" else e.original_class
+    hedge &= e.task != "regression"
     sure = said.sure(e.probability(label, after=form == "had"), then=form == "had") if hedge else ""
     proven = e.proof is not None and e.proof["verdict"] == "minimal" and len(e.changes) > 1
     return f"{body}{sure}." + (f" {said.minimal(len(e.changes) - 1, form)}" if proven else "")
@@ -104,15 +107,14 @@ def _said(e: Explanation, change: Change, feature: Feature, form: str, style: st
 
 
 def _facts(e: Explanation, code: str, parts: tuple[Part, ...]) -> Facts:
-    words, language = row_words(e.words, code), languages.load(code)
-    return Facts(
-        row=words["row"],
-        rows=words["rows"],
-        verb=words["verb"],
-        before=class_word(words, e.original_class, language),
-        after="" if e.contrast_class is None else class_word(words, e.contrast_class, language),
-        parts=parts,
-    )
+    language = languages.load(code)
+    words = row_words(e.words, code, e.task)
+    before, after = class_word(words, e.original_class, language), ""
+    if e.wanted is not None:
+        before, after = predicted(float(e.original_class), e.wanted, language), asked_for(e.wanted, language)
+    elif e.contrast_class is not None:
+        after = class_word(words, e.contrast_class, language)
+    return Facts(row=words["row"], rows=words["rows"], verb=words["verb"], before=before, after=after, parts=parts)
 
 
 def reason(e: Explanation, code: str) -> str:
@@ -138,6 +140,8 @@ def value(feature: Feature, cell: Value, code: str = DEFAULT, own: str = DEFAULT
     spoken = feature_in(feature, own, code)
     if isinstance(spoken, Categorical):
         return spoken.label(cell)
+    if is_date(spoken):
+        return date_text(cell)
     return languages.load(code).amount(spoken, decimal(cell))
 
 

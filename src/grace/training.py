@@ -45,6 +45,8 @@ class Recipe:
             raise GraceError(f"hidden={self.hidden!r}: every layer needs at least one unit")
 
 
+RARE = 10  # rows that a category needs to be one of its own, if rare ones are put together
+
 RECIPES = {
     "eegeye": Recipe((40, 30), 0.01, 5),
     "diabetes": Recipe((15, 7), 0.01, 3),
@@ -69,13 +71,15 @@ def fit(
     schema: Schema | None = None,
     validation: pd.DataFrame | None = None,
     progress: Progress | None = None,
+    rare: str | None = None,
     **changes: Any,
 ) -> TorchModel:
     """Train a network on a table of the paper (its training part) or on any DataFrame.
 
     Keyword `changes` are parts of the recipe: `hidden=(32, 16)`, `learning_rate`, `patience`,
     `batch_size`, `max_epochs`. Without `validation`, a tenth of the rows is set aside for early
-    stopping. Missing cells are imputed: the median, or the category "missing", as the training part has it.
+    stopping. Missing cells are imputed: the median, or the category "missing", as the training part has it. With
+    `rare="other"`, categories with fewer than 10 rows become one of that name, and so does any that turns up later.
     """
     if isinstance(data, Table):
         parts = data.split(seed)
@@ -95,6 +99,8 @@ def fit(
     recipe = replace(recipe or Recipe(), **changes)
     if target not in held.columns:
         raise GraceError(f"target column {target!r} is not in the validation data")
+    if rare is not None:
+        schema = _with_other(Schema.infer(train, target, like=schema), train, rare)
     schema = with_categories(schema, pd.concat([train, held]), train, target)
     schema = _with_missing(Schema.infer(train, target, like=schema), train)
     x, y = _rows(train, schema, "training data")
@@ -210,6 +216,20 @@ def with_categories(like: Schema | None, frame: pd.DataFrame, train: pd.DataFram
             feature = replace(feature, categories=found.categories, never=never)
         features.append(feature)
     return replace(base, features=tuple(features))
+
+
+def _with_other(schema: Schema, train: pd.DataFrame, word: str) -> Schema:
+    """Categorical columns with rare categories get one for all of them, which a row may have but no change choose."""
+    for feature in schema.features:
+        if isinstance(feature, Categorical) and not feature.other:
+            counts = train[feature.name].map(plain).value_counts()
+            kept = tuple(c for c in feature.categories if counts.get(c, 0) >= RARE and c != word)
+            if kept and len(kept) < len(feature.categories):
+                never = (*(c for c in feature.never if c in kept), word)
+                typical = feature.typical if feature.typical in kept else kept[0]
+                parts = {"categories": (*kept, word), "never": never, "other": word, "typical": typical}
+                schema = schema.replace(feature.name, **parts)
+    return schema
 
 
 def _with_missing(schema: Schema, train: pd.DataFrame) -> Schema:

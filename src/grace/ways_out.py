@@ -20,7 +20,8 @@ Way = dict[str, Any]
 
 def ways_out(batch: Explanations) -> dict[int, list[Way]]:
     """For each row without an answer, what would make one possible, the fewest changes first."""
-    rows = [int(i) for i in np.flatnonzero(~batch.success & ~batch.answers.trivial)]
+    left_out = False if batch.spent is None else batch.spent.left_out  # the model may not be asked about these
+    rows = [int(i) for i in np.flatnonzero(~batch.success & ~batch.answers.trivial & ~np.asarray(left_out))]
     if not rows:
         return {}
     out: dict[int, list[Way]] = {}
@@ -50,7 +51,7 @@ def relaxations(batch: Explanations) -> list[dict[str, Any]]:
         out.append({"domain": "minmax"})
     if any(call[name] for name in LIMITS):
         out.append(dict.fromkeys(LIMITS[:3], ()) | {"ranges": None})
-    if call["against"] is not None:
+    if call["against"] is not None and batch.explainer.model.task != "regression":
         out.append({"against": None})
     if call["confidence"] > 0:
         out.append({"confidence": 0.0})

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from grace.columns import is_date
 from grace.errors import GraceError
 from grace.features import MISSING, WORDS, Categorical, Feature, Value
 from grace.languages import Language, load
@@ -25,7 +26,8 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
     given: dict[str, Any] = dict(feature.translations.get(code, {}))
     if code == own:
         given = {w: getattr(feature, w) for w in defaults if getattr(feature, w) != defaults[w]} | given
-    words = {**defaults, **{v: getattr(language.WORDS, v) for v in VERBS if v in defaults}, **given}
+    dates = language.WORDS.date if is_date(feature) else {}
+    words = {**defaults, **{v: getattr(language.WORDS, v) for v in VERBS if v in defaults}, **dates, **given}
     words["phrase"] = words["phrase"] or language.named(feature.name)
     if isinstance(feature, Categorical):
         labels = {**(feature.labels if code == own else {}), **given.get("labels", {})}
@@ -34,10 +36,12 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
     return replace(feature, **words)
 
 
-def row_words(schema: Schema, code: str) -> dict[str, Any]:
-    """ROW_WORDS of the schema in the language."""
+def row_words(schema: Schema, code: str, task: str = "classification") -> dict[str, Any]:
+    """ROW_WORDS of the schema in the language, or its plainest for a task; and "cluster" where classes are such."""
     plain = load(code).WORDS
-    words: dict[str, Any] = {"row": plain.row, "rows": plain.rows, "verb": plain.verb, "class_words": {}}
+    verb = plain.tasks.get(task, plain.verb)
+    words: dict[str, Any] = {"row": plain.row, "rows": plain.rows, "verb": verb, "class_words": {}}
+    words["cluster"] = plain.cluster if task == "clustering" else ""
     if code == schema.language:
         unset = {f.name: f.default for f in fields(schema)}
         words |= {w: getattr(schema, w) for w in ROW_WORDS if getattr(schema, w) != unset[w]}
@@ -46,7 +50,8 @@ def row_words(schema: Schema, code: str) -> dict[str, Any]:
 
 def class_word(words: Mapping[str, Any], label: Value, language: Language) -> str:
     """What a person calls the class."""
-    return str(words["class_words"].get(str(label), language.label(label)))
+    plain = words["cluster"].format(**{"class": label}) if words.get("cluster") else language.label(label)
+    return str(words["class_words"].get(str(label), plain))
 
 
 def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:

@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 from grace.degrees import Said
 from grace.errors import GraceError
 from grace.features import Feature, Numeric, Value
+from grace.numerals import decimal
 
 DEFAULT = "en"
 FORMS = ("had", "because", "typical")
@@ -24,8 +25,9 @@ FORMS = ("had", "because", "typical")
 
 @dataclass(frozen=True)
 class Words:
-    """What a language says where the schema has no words of its own. In `verb`, {row} and {class} are filled in;
-    `missing` is the category of a missing cell."""
+    """What a language says where the schema has no words of its own. In `verb`, {row} and {class} are filled in, and in
+    `tasks`, the verbs for other tasks than classes; `missing` is the category of a missing cell; `date` has the unit
+    and the comparatives of dates."""
 
     row: str
     rows: str
@@ -34,6 +36,9 @@ class Words:
     more: str
     less: str
     missing: str
+    tasks: Mapping[str, str]
+    cluster: str
+    date: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,9 @@ class Language(Protocol):
         """A class or category of which only the value is known."""
 
     def number(self, size: Decimal) -> str: ...
+
+    def figure(self, low: Decimal | None, high: Decimal | None, *, about: bool) -> str:
+        """A number of which only limits are known, or where both are the same, the number itself."""
 
     def amount(self, feature: Numeric, size: Decimal) -> str:
         """A number with its unit."""
@@ -135,6 +143,11 @@ def percent(share: float) -> tuple[str, int]:
     if whole == 50 and share != 0.5:
         return "just >" if share > 0.5 else "just <", 50
     return "", whole
+
+
+def shown(number: Callable[[Decimal], str], value: Value) -> str:
+    """A number in the digits of a language; a date, which is text, as it is."""
+    return value if isinstance(value, str) else number(decimal(value))
 
 
 def upper(sentence: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from grace.degrees import LITTLE, LOT, Becomes, By, Instead, Said, Times, Way
 from grace.features import Categorical, Feature, Numeric, Value
-from grace.languages import Facts, Part, Words, listed, percent, upper, with_unit
+from grace.languages import Facts, Part, Words, listed, percent, shown, upper, with_unit
 from grace.numerals import decimal, digits
 
 WORDS = Words(
@@ -24,30 +24,22 @@ WORDS = Words(
     more="höher",
     less="niedriger",
     missing="„keine Angabe“",
+    tasks={"clustering": "{row} {class} zugeordnet", "regression": "{class} vorhergesagt"},
+    cluster="Cluster {class}",
+    date={"unit": "Tage", "unit_one": "Tag", "more": "später", "less": "früher"},
 )
 NAME = "Deutsch"
 SCREEN = {"feature": "Merkmal", "is": "ist", "would": "wäre", "or": "Oder: ", "note": "Hinweis: "}
-
 PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "etwas mehr als ", "just <": "etwas weniger als "}
 AND = "und"
 COUNT = ("drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn")
-TIMES = {
-    LITTLE: "weniger als ein Zehntel",
-    "1/10": "ein Zehntel",
-    "1/8": "ein Achtel",
-    "1/6": "ein Sechstel",
-    "1/5": "ein Fünftel",
-    "1/4": "ein Viertel",
-    "1/3": "ein Drittel",
-    "1/2": "halb",
-    "2/3": "zwei Drittel",
-    "3/4": "drei Viertel",
-    "3/2": "anderthalbmal",
-    "2": "doppelt",
-    "5/2": "zweieinhalbmal",
-    **{str(n): f"{word}mal" for n, word in enumerate(COUNT, 3)},
-    LOT: "mehr als zehnmal",
-}
+FRACTIONS = (
+    "1/10=ein Zehntel; 1/8=ein Achtel; 1/6=ein Sechstel; 1/5=ein Fünftel; 1/4=ein Viertel; 1/3=ein Drittel; "
+    "1/2=halb; 2/3=zwei Drittel; 3/4=drei Viertel; 3/2=anderthalbmal; 2=doppelt; 5/2=zweieinhalbmal"
+)
+TIMES = dict(pair.split("=") for pair in FRACTIONS.split("; "))
+TIMES |= {str(n): f"{word}mal" for n, word in enumerate(COUNT, 3)}
+TIMES |= {LITTLE: "weniger als ein Zehntel", LOT: "mehr als zehnmal"}
 IRREGULAR = (
     "höher=hoch größer=groß länger=lang kürzer=kurz älter=alt jünger=jung stärker=stark schwächer=schwach "
     "wärmer=warm kälter=kalt ärmer=arm näher=nah mehr=viele weniger=wenige dunkler=dunkel teurer=teuer"
@@ -69,6 +61,12 @@ def named(name: str) -> str:
 
 def label(value: Value) -> str:
     return f"„{value}“"
+
+
+def figure(low: Decimal | None, high: Decimal | None, *, about: bool) -> str:
+    if low is None or high is None:
+        return f"höchstens {number(high)}" if high is not None else f"mindestens {number(low or Decimal(0))}"
+    return f"{'etwa ' if about else ''}{number(low)}" if low == high else f"zwischen {number(low)} und {number(high)}"
 
 
 def number(size: Decimal) -> str:
@@ -270,7 +268,9 @@ def failed(facts: Facts, reason: str) -> str:
 
 def reason(miss: Mapping[str, Any]) -> str:
     if miss["why"] == "already":
-        return "das ist bereits die Klasse, nach der gefragt war"
+        return "das ist bereits das, wonach gefragt war"
+    if miss["why"] == "calls":
+        return f"mehr als {number(decimal(miss['most']))} Fragen an das Modell lässt max_calls nicht zu"
     most = "einer Änderung" if miss["most"] == 1 else f"{miss['most']} Änderungen"
     where = {"central": "der zentralen Bereiche", "minmax": "der beobachteten Bereiche"}.get(miss["domain"])
     if where is None:
@@ -293,8 +293,8 @@ def _way(limit: str, value: Any = None) -> str:
 
 
 def note(remark: Mapping[str, Any]) -> str:
-    said = f"{label(remark['feature'])} ist {number(decimal(remark['value']))}"
+    said = f"{label(remark['feature'])} ist {shown(number, remark['value'])}"
     if remark["what"] == "fraction":
         return f"{said}, keine ganze Zahl"
-    low, high = (number(decimal(remark[end])) for end in ("low", "high"))
+    low, high = (shown(number, remark[end]) for end in ("low", "high"))
     return f"{said} und liegt außerhalb des erlaubten Bereichs von {low} bis {high}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from grace.degrees import LITTLE, LOT, Becomes, By, Instead, Said, Times, Way
 from grace.features import Categorical, Feature, Numeric, Value
-from grace.languages import Facts, Part, Words, listed, percent, upper, with_unit
+from grace.languages import Facts, Part, Words, listed, percent, shown, upper, with_unit
 from grace.numerals import decimal, digits
 
 WORDS = Words(
@@ -20,30 +20,22 @@ WORDS = Words(
     more="higher",
     less="lower",
     missing="missing",
+    tasks={"clustering": "put {row} into {class}", "regression": "predicted {class}"},
+    cluster="cluster {class}",
+    date={"unit": "days", "unit_one": "day", "more": "later", "less": "earlier"},
 )
 NAME = "English"
 SCREEN = {"feature": "feature", "is": "is", "would": "would be", "or": "Or: ", "note": "Note: "}
-
 PERCENT = {"": "", ">": "more than ", "<": "less than ", "just >": "just over ", "just <": "just under "}
 AND = "and"
 COUNT = ("three", "four", "five", "six", "seven", "eight", "nine", "ten")
-TIMES = {
-    LITTLE: "less than a tenth",
-    "1/10": "a tenth",
-    "1/8": "an eighth",
-    "1/6": "a sixth",
-    "1/5": "a fifth",
-    "1/4": "a quarter",
-    "1/3": "a third",
-    "1/2": "half",
-    "2/3": "two thirds",
-    "3/4": "three quarters",
-    "3/2": "one and a half times",
-    "2": "twice",
-    "5/2": "two and a half times",
-    **{str(n): f"{word} times" for n, word in enumerate(COUNT, 3)},
-    LOT: "more than ten times",
-}
+FRACTIONS = (
+    "1/10=a tenth; 1/8=an eighth; 1/6=a sixth; 1/5=a fifth; 1/4=a quarter; 1/3=a third; 1/2=half; "
+    "2/3=two thirds; 3/4=three quarters; 3/2=one and a half times; 2=twice; 5/2=two and a half times"
+)
+TIMES = dict(pair.split("=") for pair in FRACTIONS.split("; "))
+TIMES |= {str(n): f"{word} times" for n, word in enumerate(COUNT, 3)}
+TIMES |= {LITTLE: "less than a tenth", LOT: "more than ten times"}
 IRREGULAR = (
     "more=many fewer=few larger=large bigger=big later=late wider=wide heavier=heavy earlier=early hotter=hot "
     "thinner=thin closer=close further=far"
@@ -77,6 +69,12 @@ def label(value: Value) -> str:
 
 def number(size: Decimal) -> str:
     return digits(size, ",", ".")
+
+
+def figure(low: Decimal | None, high: Decimal | None, *, about: bool) -> str:
+    if low is None or high is None:
+        return f"at most {number(high)}" if high is not None else f"at least {number(low or Decimal(0))}"
+    return f"{'about ' if about else ''}{number(low)}" if low == high else f"between {number(low)} and {number(high)}"
 
 
 def amount(feature: Numeric, size: Decimal) -> str:
@@ -275,7 +273,9 @@ def failed(facts: Facts, reason: str) -> str:
 
 def reason(miss: Mapping[str, Any]) -> str:
     if miss["why"] == "already":
-        return "it is in the class that was asked for already"
+        return "that is what was asked for already"
+    if miss["why"] == "calls":
+        return f"the limit of {number(decimal(miss['most']))} questions to the model was reached; raise max_calls"
     most = "one change" if miss["most"] == 1 else f"{miss['most']} changes"
     exists = "exists (proven)" if miss["proven"] else f"was found by the {miss['method']} method"
     hint = "; ".join(_way(**way) for way in miss["ways"]) or "nor with any one of the limits lifted"
@@ -293,8 +293,8 @@ def _way(limit: str, value: Any = None) -> str:
 
 
 def note(remark: Mapping[str, Any]) -> str:
-    said = f"{remark['feature']} is {number(decimal(remark['value']))}"
+    said = f"{remark['feature']} is {shown(number, remark['value'])}"
     if remark["what"] == "fraction":
         return f"{said}, not a whole number"
-    low, high = (number(decimal(remark[end])) for end in ("low", "high"))
+    low, high = (shown(number, remark[end]) for end in ("low", "high"))
     return f"{said}, outside the allowed range {low} to {high}"

@@ -33,7 +33,8 @@ def deepfool(problem: Problem) -> Tensor:
             break
         length = (margins[here, nearest].abs() + 1e-4) / steep[here, nearest].square()
         total[live] += length[:, None] * unit[here, nearest] * space.scale
-        current[live] = unbounded(problem, start[live] + (1 + OVERSHOOT) * total[live])
+        moved = unbounded(problem, start[live] + (1 + OVERSHOOT) * total[live])
+        current[live] = torch.where(space.missing(problem.rows[live]), problem.rows[live], moved)
     return torch.where(problem.reached(current)[:, None], current, problem.rows)
 
 

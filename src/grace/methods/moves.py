@@ -89,8 +89,8 @@ class Moves:
         """What each move adds to the distance (n, M)."""
         space = problem.space
         apart = self.value - problem.rows.gather(1, self.each())
-        numeric = space.is_numeric[self.feature]
-        own = torch.where(numeric, apart.abs() / space.spread[self.feature], (apart != 0).to(apart.dtype))
+        measured = space.measured[self.feature]
+        own = torch.where(measured, apart.abs() / space.spread[self.feature], (apart != 0).to(apart.dtype))
         return own * space.weight[self.feature]
 
 
@@ -111,10 +111,26 @@ def moves_of(problem: Problem) -> Moves:
     value = torch.where(space.is_integer[numeric][:, None], value.round(), value)
     parts = [value.reshape(len(anchor), -1)]
     owners = [features.repeat_interleave(VALUES)]
+    if problem.model.stepwise and problem.background is not None:
+        # a tree cuts between observed values: each of these lies in a step of its own
+        seen = observed(problem.background.rows[:, numeric], VALUES)  # (VALUES, numeric)
+        inside = torch.minimum(torch.maximum(seen, problem.low[:, None, numeric]), problem.high[:, None, numeric])
+        parts.append(inside.mT.reshape(len(anchor), -1))
+        owners.append(features.repeat_interleave(VALUES))
     for j in space.categorical:
         parts.append(space.open[j].to(anchor.dtype).expand(len(anchor), -1))
         owners.append(torch.full_like(space.open[j], j))
     return Moves(torch.cat(owners)[None], torch.cat(parts, dim=1), relu_network(problem.model))
+
+
+def observed(columns: Tensor, count: int) -> Tensor:
+    """`count` of the different values of each column, evenly chosen: all of them if they are no more than that."""
+    out = []
+    for column in columns.T:
+        distinct = column.unique()
+        place = torch.linspace(0, len(distinct) - 1, count, device=columns.device).round().long()
+        out.append(distinct[place])
+    return torch.stack(out, dim=1) if out else columns.new_zeros(count, 0)
 
 
 def ladder(room: Tensor, spread: Tensor, count: int) -> Tensor:

@@ -12,10 +12,12 @@ from grace.ranking.neighbours import nearest_rows
 def nearest(problem: Problem) -> Tensor:
     """The nearest background row that reaches the goal; the original row where there is none."""
     known = problem.known_rows("the nearest method")
+    gaps, known_gaps = problem.space.missing(problem.rows), problem.space.missing(known.rows)
 
     def allowed(index: Tensor) -> Tensor:
         margins = problem.goal.select(index).margin(known.scores.expand(len(index), -1, -1))
-        return margins >= problem.model.tolerance
+        there = ~(gaps[index][:, None] != known_gaps).any(dim=2) if known_gaps.any() or gaps.any() else True
+        return (margins >= problem.model.tolerance) & there  # no cell goes missing, and none turns up
 
     index, found = nearest_rows(problem.space.euclidean(problem.rows), known.coordinates, 1, allowed)
     return torch.where(found, known.rows[index[:, 0]], problem.rows)

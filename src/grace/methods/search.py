@@ -7,9 +7,12 @@ tried too, so that the search never does worse than they do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from grace.methods.back import way_back
 from grace.methods.moves import Moves, moves_of
 from grace.methods.walk import gradient, local
 from grace.polish import polish
@@ -51,18 +54,25 @@ def search(problem: Problem) -> Tensor:
         if k == 0:
             best, _ = per_feature_best(margin, moves, found.shape[1])
             moves = moves.thinned(part).of_features(strongest(best[:, 0]))
-    for walk in (gradient, local) if problem.background is not None else (gradient,):
+    for walk in walks(problem):
         walked = walk(problem)
         hit = positions((walked != problem.rows).any(dim=1))
         candidates.append((hit, walked[hit]))
     # all in one go: polish is many small steps, which cost the same for few rows as for many
-    owner = torch.cat([index for index, _ in candidates])
+    owner = torch.cat([index for index, _ in candidates]) if candidates else left[:0]
     if len(owner):
         polished = polish(problem.select(owner), torch.cat([rows for _, rows in candidates]))
         sizes = [len(index) for index, _ in candidates]
         for (index, _), answers in zip(candidates, torch.split(polished, sizes), strict=True):
             take_better(problem, found, index, answers)
     return found
+
+
+def walks(problem: Problem) -> tuple[Callable[[Problem], Tensor], ...]:
+    """What else is tried. Slopes of a black box cost many questions; its way back from a training row costs few."""
+    if problem.model.stepwise:
+        return () if problem.background is None else (way_back,)
+    return (gradient,) if problem.background is None else (gradient, local)
 
 
 def take_better(problem: Problem, found: Tensor, index: Tensor, answers: Tensor) -> None:

@@ -2,6 +2,8 @@
 
 from grace.models.base import Model
 from grace.models.network import Network
-from grace.models.torch import TorchModel, wrap
+from grace.models.predictor import Predictor
+from grace.models.torch import TorchModel
+from grace.models.wrapping import wrap
 
-__all__ = ["Model", "Network", "TorchModel", "wrap"]
+__all__ = ["Model", "Network", "Predictor", "TorchModel", "wrap"]

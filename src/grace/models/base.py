@@ -27,6 +27,15 @@ class Model(ABC):
     device: torch.device = torch.device("cpu")
     tolerance: float = 1e-6
     """The margin above which a class counts as the winner, in the precision the scores come in."""
+    task: str = "classification"
+    """Or "clustering", where classes are clusters, or "regression", with one number and no classes."""
+    stepwise: bool = False
+    """Whether the model is known by its answers alone: they may be constant in steps, and slopes are estimates."""
+
+    @property
+    def width(self) -> int:
+        """How many scores a row has."""
+        return len(self.classes) or 1
 
     @abstractmethod
     def scores(self, rows: Tensor) -> Tensor:
@@ -64,12 +73,16 @@ class Model(ABC):
     # -- for people ---------------------------------------------------------------------------
 
     def predict(self, frame: Any) -> np.ndarray[Any, np.dtype[Any]]:
-        """The class of each row."""
+        """The class of each row, or the number predicted for it."""
+        if self.task == "regression":
+            return np.asarray(self._scores(frame)[:, 0])
         table = np.array(self.classes, dtype=object)
         return np.asarray(table[self._scores(frame).argmax(axis=1)])
 
     def predict_proba(self, frame: Any) -> pd.DataFrame:
         """The probability of each class, with the class names as columns."""
+        if self.task == "regression":
+            raise GraceError("the model predicts a number, which has no probability; use predict")
         scores = self._scores(frame)
         index = frame.index if isinstance(frame, pd.DataFrame) else None
         return pd.DataFrame(softmax(scores), columns=list(self.classes), index=index)
@@ -116,7 +129,7 @@ def softmax(scores: Floats) -> Floats:
 def checked_scores(model: Model, rows: Tensor) -> Tensor:
     """The scores, or an error that says what is wrong with them."""
     scores = model.scores(rows)
-    if scores.shape != (len(rows), len(model.classes)):
+    if scores.shape != (len(rows), model.width):
         raise GraceError(
             f"the model returned shape {tuple(scores.shape)} for {len(rows)} rows, "
             f"but there are {len(model.classes)} classes; check classes= and the model's last layer"
@@ -139,3 +152,13 @@ def class_codes(
             raise GraceError(f"{what}: unknown class {said(label)}; the classes are {some(classes, 20)}")
         codes[i] = known[scalar]
     return codes
+
+
+def device_of(name: str | torch.device) -> torch.device:
+    """The device that was named, if it can be used."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as reason:
+        raise GraceError(f"device={str(name)!r} cannot be used here: {str(reason).splitlines()[0]}") from reason
+    return device

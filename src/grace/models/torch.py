@@ -44,15 +44,17 @@ class TorchModel(Model):
         encode: Encode | None = None,
         outputs: str | None = None,
         schema: Schema | None = None,
+        task: str = "classification",
     ) -> None:
         self.module = module
+        self.task = task
         if isinstance(classes, str) or not isinstance(classes, Iterable):
             raise GraceError(f"classes={classes!r}: give a list with the name of each class")
         self.classes = tuple(plain(c) for c in classes)
         self.schema = schema
         self.encode = encode
         self.outputs = outputs
-        if len(self.classes) < 2:
+        if len(self.classes) < 2 and task != "regression":
             raise GraceError(f"classes={list(classes)!r}: a contrast needs at least two classes")
         if len(set(self.classes)) != len(self.classes):
             raise GraceError(f"classes={list(classes)!r}: a class is listed twice")
@@ -147,7 +149,9 @@ class TorchModel(Model):
         if device == self.device:
             return self
         module = copy.deepcopy(self.module).to(device)
-        return TorchModel(module, self.classes, encode=self.encode, outputs=self.outputs, schema=self.schema)
+        return TorchModel(
+            module, self.classes, encode=self.encode, outputs=self.outputs, schema=self.schema, task=self.task
+        )
 
     # -- reading the module -------------------------------------------------------------------
 
@@ -217,12 +221,18 @@ class TorchModel(Model):
         they do not fit the classes."""
         out, compute = self._first_reading(rows)
         columns = 1 if out.dim() == 1 else out.shape[-1] if out.dim() else 0
-        fits = columns == len(self.classes) or (columns == 1 and len(self.classes) == 2)
+        fits = columns == self.width or (columns == 1 and len(self.classes) == 2)
         if out.dim() not in (1, 2) or len(out) != len(rows) or not fits:
+            if self.task == "regression":
+                raise GraceError(
+                    f"the module returned shape {tuple(out.shape)} for {len(rows)} rows; give it one output"
+                )
             raise GraceError(
                 f"the module returned shape {tuple(out.shape)} for {len(rows)} rows, but classes= names "
                 f"{len(self.classes)} classes; give one class per output (or two classes for a single logit)"
             )
+        if self.outputs is None and self.task == "regression":
+            self.outputs = "logits"
         if self.outputs is None:
             inside = bool(((out >= 0) & (out <= 1)).all())
             if columns == 1 and inside and len(rows) < ENOUGH:
@@ -272,22 +282,3 @@ def warn_if_permuted(
             f"in the order {order!r}; check the order of classes=",
             stacklevel=4,
         )
-
-
-def wrap(
-    module: nn.Module,
-    *,
-    classes: Sequence[Value],
-    encode: Encode | None = None,
-    outputs: str | None = None,
-    schema: Schema | None = None,
-) -> TorchModel:
-    """Make a user's own module a model that GRACE can explain.
-
-    `encode` maps a float64 tensor of rows, one column per feature in the order of the schema (a category
-    as its position among the categories in the schema), to the module's input: scaling, one-hot, and so on, in
-    torch operations. `outputs` is "logits" or "probabilities"; left out, it is found out from data.
-    """
-    if not isinstance(module, nn.Module):
-        raise GraceError(f"wrap takes a torch.nn.Module, not {type(module).__name__}")
-    return TorchModel(module, classes, encode=encode, outputs=outputs, schema=schema)

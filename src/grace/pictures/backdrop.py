@@ -28,7 +28,8 @@ class Histogram:
 @dataclass(frozen=True)
 class Curve:
     """The model along one feature, all other changes made: the probability of both classes and of the
-    strongest other one at some values (of a category: positions), and the stretches of each side."""
+    strongest other one at some values (of a category: positions), and the stretches of each side. Of a model that
+    predicts a number, `original` and `contrast` are that number."""
 
     values: tuple[float, ...]
     original: tuple[float, ...]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from grace import text
+from grace import languages, text
 from grace.explanation import Change, Explanation
 from grace.features import Categorical
+from grace.figures import predicted
 from grace.pictures.backdrop import Backdrop, Curve
 from grace.pictures.drawing import Drawing, Mark, Rect, Text, fit, line, percent, text_width, was, would_be
 from grace.pictures.numeric import ROLES, heading, label, shortly
@@ -38,7 +39,7 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
         marks += key(e, width, y)
     if curve:
         y += 15
-        said = f"model: chance of {e.words.class_word(e.contrast_class)}"
+        said = "what the model predicts" if e.wanted else f"model: chance of {e.words.class_word(e.contrast_class)}"
         marks.append(Text(width, y, fit(said, width, 11), 11, "new", "end"))
     for k, word in zip(shown, words, strict=True):
         middle = y + STEP / 2 + 2
@@ -58,7 +59,7 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
                     long = max(1.0, share / (top or 1) * room)
                     marks.append(Rect(gutter + 1, middle - 8 + 8 * side, long, 7.2, role, 0.75 if bold else 0.35))
         if curve:
-            marks += model_says(curve, k, width, middle, bold)
+            marks += model_says(e, curve, k, width, middle, bold)
         y += STEP
     if len(shown) < len(feature.categories):
         y += 16
@@ -83,7 +84,8 @@ def chosen(count: int, must: list[int], often: list[int]) -> list[int]:
 def key(e: Explanation, width: float, y: float) -> list[Mark]:
     """Whose bars these are: the upper and the lower one of each pair."""
     assert e.contrast_class is not None
-    first = fit(e.words.class_word(e.original_class), width / 2 - 24, 11)
+    named = e.words.class_word(e.original_class) if e.wanted is None else "otherwise"
+    first = fit(named, width / 2 - 24, 11)
     second = fit(e.words.class_word(e.contrast_class), width / 2 - 24, 11)
     x = text_width(first, 11) + 26
     return [
@@ -94,9 +96,11 @@ def key(e: Explanation, width: float, y: float) -> list[Mark]:
     ]
 
 
-def model_says(curve: Curve, k: int, width: float, middle: float, bold: bool) -> list[Mark]:
-    """The probability of the contrast class with this category, and a mark of the class that wins."""
+def model_says(e: Explanation, curve: Curve, k: int, width: float, middle: float, bold: bool) -> list[Mark]:
+    """The probability of the contrast class with this category or the number predicted with it, and a mark of the class
+    that wins."""
     side = next(s for a, b, s in curve.stretches if k <= b)
     share = curve.contrast[curve.values.index(float(k))]
     mark = Rect(width - 6, middle - 6, 5, 12, ROLES[side], 1.0 if side == "contrast" else 0.35, 1)
-    return [Text(width - 12, middle + 4, percent(share), 12, "ink" if bold else "soft", "end", bold), mark]
+    said = percent(share) if e.wanted is None else predicted(share, e.wanted, languages.load(e.words.language))
+    return [Text(width - 12, middle + 4, said, 12, "ink" if bold else "soft", "end", bold), mark]

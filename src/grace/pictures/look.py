@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from grace.features import Bools, Categorical, Feature, Floats, Numeric
+from grace.figures import Range, reached
 from grace.models.base import checked_scores, softmax
 from grace.pictures.backdrop import SIDES, Backdrop, Curve, Histogram, Map
 
@@ -29,9 +30,10 @@ def look(
     contrast: Floats,
     classes: tuple[int, int],
     features: Sequence[int],
+    asked_for: Range | None = None,
 ) -> Backdrop:
     """The backdrop of the pair (x, x̃), encoded, between two classes, behind some of the changed features. The
-    model is asked once."""
+    model is asked once. Where it predicts a number, what was asked for divides the rows into two classes."""
     changed = sorted(features)
     numeric = [j for j in changed if isinstance(schema.features[j], Numeric)]
     spans = {j: span(schema.features[j], row[j], contrast[j]) for j in changed}
@@ -46,13 +48,19 @@ def look(
     model.refresh()
     questions = torch.as_tensor(np.concatenate(asked), dtype=torch.float64, device=model.device)
     scores = np.asarray(checked_scores(model, questions).cpu().numpy())
-    parts = np.split(scores, np.cumsum([len(a) for a in asked])[:-1])
+    numbers = scores[:, 0]
+    if asked_for is not None:
+        scores, classes = both_sides(scores, asked_for), (0, 1)
+    ends = np.cumsum([len(a) for a in asked])[:-1]
+    parts, predicted = np.split(scores, ends), np.split(numbers, ends)
     curves = {
-        schema.names[j]: curve(schema.features[j], lines[j], part, classes)
-        for j, part in zip(changed, parts[: len(changed)], strict=True)
+        schema.names[j]: curve(schema.features[j], lines[j], part, classes, None if asked_for is None else number)
+        for j, part, number in zip(changed, parts[: len(changed)], predicted[: len(changed)], strict=True)
     }
-    rows, given = explainer.background_rows, explainer.background_classes()
-    sides = None if given is None else [given == c for c in classes]
+    rows, given = explainer.background_rows, explainer.background_scores()
+    if given is not None and asked_for is not None:
+        given = both_sides(given, asked_for)
+    sides = None if given is None else [given.argmax(axis=1) == c for c in classes]
     histograms: dict[str, Histogram] = {}
     if rows is not None and sides is not None:
         for j in changed:
@@ -65,6 +73,12 @@ def look(
         plane = map_of(names, grid, parts[-1], classes, shown)
     counted = None if sides is None else (int(sides[0].sum()), int(sides[1].sum()))
     return Backdrop(counted, histograms, curves, plane)
+
+
+def both_sides(scores: Floats, asked_for: Range) -> Floats:
+    """Numbers as scores of two classes: not what was asked for, and that."""
+    margin = reached(scores[:, 0], asked_for)
+    return np.stack([np.zeros(len(margin)), margin + 1e-12], axis=1)
 
 
 def vary(row: Floats, features: list[int], values: list[Floats]) -> Floats:
@@ -96,9 +110,11 @@ def along(feature: Feature, low: float, high: float, most: int) -> Floats:
     return np.unique(np.round(np.linspace(low, high, min(most, int(high - low) + 1))))
 
 
-def curve(feature: Feature, values: Floats, scores: Floats, classes: tuple[int, int]) -> Curve:
-    """The model's answers along one feature."""
-    shares = softmax(scores)
+def curve(
+    feature: Feature, values: Floats, scores: Floats, classes: tuple[int, int], numbers: Floats | None = None
+) -> Curve:
+    """The model's answers along one feature: probabilities, or the numbers that it predicts."""
+    shares = softmax(scores) if numbers is None else np.stack([numbers, numbers], axis=1)
     rest = np.delete(shares, list(classes), axis=1)
     other = rest.max(axis=1) if rest.shape[1] else np.zeros(len(values))
     few = isinstance(feature, Categorical) or bool(feature.integer)
@@ -148,6 +164,7 @@ def histogram(feature: Feature, values: Floats, low: float, high: float) -> tupl
         edges = low - 0.5 + width * np.arange(np.ceil((high - low + 1) / width) + 1)
     else:
         edges = np.linspace(low, high, BINS + 1)
+    values = values[values != feature.gap]  # missing cells lie nowhere
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     return tuple(edges.tolist()), tuple(np.bincount(place, minlength=len(edges) - 1).tolist())
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from grace import text
+from grace.columns import date_text, is_date
 from grace.explanation import Change, Explanation
 from grace.features import Numeric
 from grace.pictures.backdrop import Backdrop, Curve, Histogram
@@ -29,6 +30,7 @@ from grace.pictures.drawing import (
     would_be,
     wrap,
 )
+from grace.pictures.predicted import figures, number_curve
 
 EDGE = 8.0  # keeps marks at the ends of a range inside the picture
 BARS = 34.0  # height of the tallest bar
@@ -47,7 +49,7 @@ def label(e: Explanation, change: Change) -> str:
 def shortly(change: Change) -> tuple[str, str]:
     """Old and new value; the unit is said once."""
     feature = change.feature
-    if isinstance(feature, Numeric):
+    if isinstance(feature, Numeric) and not is_date(feature):
         return text.number(text.decimal(change.old)), text.value(feature, change.new)
     return text.value(feature, change.old), text.value(feature, change.new)
 
@@ -114,7 +116,11 @@ def scale(feature: Numeric, axis: Axis, y: float) -> list[Mark]:
     """Round values under the picture."""
     marks: list[Mark] = []
     most = max(2, int((axis.right - axis.left) // 60))
-    for value, said in ticks(axis.start, axis.stop, most, whole=bool(feature.integer)):
+    date = is_date(feature)
+    for value, said in ticks(
+        axis.start, axis.stop, max(2, most * 2 // 3) if date else most, whole=bool(feature.integer)
+    ):
+        said = date_text(value) if date else said
         half = text_width(said, 11) / 2
         x = axis(value)
         marks += [
@@ -140,7 +146,7 @@ def bars(e: Explanation, histogram: Histogram, axis: Axis, middle: float, width:
                 y = middle - 3 - tall if up < 0 else middle + 3
                 gap = 1.0 if x2 - x1 > 4 else 0.3
                 marks.append(Rect(x1 + gap / 2, y, x2 - x1 - gap, tall, role, TINT))
-        word = fit(e.words.class_word(of), width * 0.6, 11)
+        word = "otherwise" if e.wanted is not None and up < 0 else fit(e.words.class_word(of), width * 0.6, 11)
         marks.append(emptier_corner(word, heights, axis, middle + up * (BARS - 3) + (4 if up < 0 else 6), role))
     return marks
 
@@ -167,32 +173,30 @@ def pieces(curve: Curve, axis: Axis) -> list[tuple[float, float, str]]:
 
 
 def response(e: Explanation, change: Change, curve: Curve, axis: Axis, top: float, width: float) -> list[Mark]:
-    """The probability of both classes along the feature, and where the model changes its mind."""
+    """The probability of both classes along the feature, or the number that is predicted; and where the model changes
+    its mind."""
     assert e.contrast_class is not None
-    up = Axis(0, 1, top + CURVE, top)
-    marks: list[Mark] = [Rect(a, top, b - a, CURVE, role, 0.09) for a, b, role in pieces(curve, axis)]
-    for share in (0.0, 0.5, 1.0):
-        marks.append(line(axis.left, up(share), axis.right, up(share)))
-        high = up(share) + (11 if share == 1 else -3)
-        marks.append(Text(axis.right - 2, high, "0" if not share else percent(share), 10, "soft", "end"))
+    if e.wanted is None:
+        marks, up = chance_curves(curve, axis, top)
+        before, after = max(e.before), e.probability(e.contrast_class, after=True)
+        words = [e.words.class_word(c) for c in (e.original_class, e.contrast_class)]
+        said = f"{words[0]} {percent(before)}", f"{words[1]} {percent(after)}"
+    else:
+        marks, up = number_curve(e, curve, axis, top, CURVE)
+        before, after = e.before[0], e.after[0]
+        said = figures(e)
     old, new = float(change.old), float(change.new)
-    for at, share in ((old, max(e.before)), (new, e.probability(e.contrast_class, after=True))):
+    for at, share in ((old, before), (new, after)):
         marks.append(Path((((axis(at), up(share)), (axis(at), top + CURVE + 20 + BARS)),), stroke="soft", dashed=True))
-    if any(side == "other" for _, _, side in curve.stretches):
-        marks.append(_trace(curve.values, curve.other, axis, up, "soft", 1.2))
-    marks.append(_trace(curve.values, curve.original, axis, up, "old", 2))
-    marks.append(_trace(curve.values, curve.contrast, axis, up, "new", 2))
     for v in curve.flips:
         marks.append(line(axis(v), top, axis(v), top + CURVE, "ink", 1.2))
     for v in [v for v in curve.flips if min(old, new) <= v <= max(old, new)][:1]:
         end = axis(v) > width / 2
-        border = f"changes its mind at {tick(nearly(v, axis.stop - axis.start))}"
+        where = date_text(float(round(v))) if is_date(change.feature) else tick(nearly(v, axis.stop - axis.start))
+        border = f"changes its mind at {where}" if e.wanted is None else f"as asked for from {where}"
         x = axis(v) + (-6 if end else 6)
         marks.append(Text(x, top + CURVE - 6, border, 10, "soft", "end" if end else "start", halo=True))
-    words = [e.words.class_word(c) for c in (e.original_class, e.contrast_class)]
-    before, after = max(e.before), e.probability(e.contrast_class, after=True)
     marks += [was(axis(old), up(before)), would_be(axis(new), up(after))]
-    said = f"{words[0]} {percent(before)}", f"{words[1]} {percent(after)}"
     near = abs(up(before) - up(after)) < 34
     first = beside((axis(old), up(before)), said[0], "old", old > new, width, top, near and before < after)
     second = beside((axis(new), up(after)), said[1], "new", new > old, width, top, near and after <= before)
@@ -200,6 +204,21 @@ def response(e: Explanation, change: Change, curve: Curve, axis: Axis, top: floa
         second = replace(second, y=first.y + 15)
     marks += [first, second]
     return marks
+
+
+def chance_curves(curve: Curve, axis: Axis, top: float) -> tuple[list[Mark], Axis]:
+    """The probabilities along the feature, over the colours of the class that wins; and the axis upwards."""
+    up = Axis(0, 1, top + CURVE, top)
+    marks: list[Mark] = [Rect(a, top, b - a, CURVE, role, 0.09) for a, b, role in pieces(curve, axis)]
+    for share in (0.0, 0.5, 1.0):
+        marks.append(line(axis.left, up(share), axis.right, up(share)))
+        high = up(share) + (11 if share == 1 else -3)
+        marks.append(Text(axis.right - 2, high, "0" if not share else percent(share), 10, "soft", "end"))
+    if any(side == "other" for _, _, side in curve.stretches):
+        marks.append(_trace(curve.values, curve.other, axis, up, "soft", 1.2))
+    marks.append(_trace(curve.values, curve.original, axis, up, "old", 2))
+    marks.append(_trace(curve.values, curve.contrast, axis, up, "new", 2))
+    return marks, up
 
 
 def beside(place: Point, said: str, role: str, leftwards: bool, width: float, top: float, below: bool) -> Text:

@@ -13,6 +13,7 @@ from grace.pictures.chances import chances_panel
 from grace.pictures.drawing import Drawing, Group, Mark, Text, paragraph, was, would_be
 from grace.pictures.numeric import label, numeric_panel
 from grace.pictures.plane import plane_panel
+from grace.pictures.predicted import predicted_panel
 
 MARGIN = 24.0
 GAP = 32.0  # between columns
@@ -44,12 +45,12 @@ def panels(e: Explanation, backdrop: Backdrop | None, columns: Sequence[float]) 
     then the other changes."""
     last = len(columns) - 1
     if backdrop is not None and backdrop.map is not None:
-        first = [(plane_panel(e, backdrop.map, columns[0]), 0), (chances_panel(e, columns[last]), last)]
+        first = [(plane_panel(e, backdrop.map, columns[0]), 0), (answer_panel(e, columns[last]), last)]
         return first + [(change_panel(e, c, backdrop, columns[last]), last) for c in e.changes]
     if len(e.changes) == 1:
         only = change_panel(e, e.changes[0], backdrop, columns[0])
-        return [(only, 0), (chances_panel(e, columns[last]), last)]
-    parts = [(chances_panel(e, columns[0]), 0)]
+        return [(only, 0), (answer_panel(e, columns[last]), last)]
+    parts = [(answer_panel(e, columns[0]), 0)]
     ends = [0.0] * len(columns)
     ends[0] = parts[0][0].height
     for change in e.changes[:MOST_SHOWN]:
@@ -58,6 +59,11 @@ def panels(e: Explanation, backdrop: Backdrop | None, columns: Sequence[float]) 
         parts.append((part, at))
         ends[at] += part.height + ROW_GAP
     return parts
+
+
+def answer_panel(e: Explanation, width: float) -> Drawing:
+    """What the model says before and after: probabilities, or a number."""
+    return chances_panel(e, width) if e.wanted is None else predicted_panel(e, width)
 
 
 def change_panel(e: Explanation, change: Change, backdrop: Backdrop | None, width: float) -> Drawing:
@@ -126,12 +132,14 @@ def reading(e: Explanation, backdrop: Backdrop | None) -> str:
         return ""
     said = ""
     x, y = e.words.class_word(e.original_class), e.words.class_word(e.contrast_class)
+    x = x if e.wanted is None else "otherwise"
     if backdrop is not None and backdrop.histograms and backdrop.rows is not None:
         a, b = backdrop.rows
         root = "the root of " if any(isinstance(c.feature, Numeric) for c in e.changes) else ""
-        said = f"Bars: training rows by the class the model gives them ({a:,} {x}, {b:,} {y}), as {root}their share."
+        given = "the class the model gives them" if e.wanted is None else "what the model predicts for them"
+        said = f"Bars: training rows by {given} ({a:,} {x}, {b:,} {y}), as {root}their share."
     if backdrop is not None and backdrop.map is not None:
         said += " Map: what the model says if both features change; the small circles are either change alone."
     elif backdrop is not None and len(e.changes) > 1:
-        said += " Line and percentages: what the model says along a feature once the other changes are made."
+        said += " Line and figures: what the model says along a feature once the other changes are made."
     return said.strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from grace.columns import date_text, is_date
 from grace.explanation import Explanation
 from grace.features import Floats, Numeric
 from grace.pictures.backdrop import Map
@@ -61,9 +62,11 @@ def plane_panel(e: Explanation, plane: Map, width: float) -> Drawing:
         marks.append(found or beside(at, e.words.class_word(of), role, False, width - 8, top, below=False))
     bottom = top + height
     for value, said in ticks(x_axis.start, x_axis.stop, 5, whole=bool(across.feature.integer)):
+        said = date_text(value) if is_date(across.feature) else said
         marks += [line(x_axis(value), bottom, x_axis(value), bottom + 4)]
         marks += [Text(x_axis(value), bottom + 16, said, 11, "soft", "middle")]
     for value, said in ticks(y_axis.start, y_axis.stop, 5, whole=bool(up.feature.integer)):
+        said = date_text(value) if is_date(up.feature) else said
         marks += [line(GUTTER - 4, y_axis(value), GUTTER, y_axis(value))]
         marks += [Text(GUTTER - 7, y_axis(value) + 4, fit(said, GUTTER - 6, 11), 11, "soft", "end")]
     marks.append(Text(width - 8, bottom + 34, fit(named[0], width - 8, 12, True), 12, anchor="end", bold=True))

@@ -23,13 +23,18 @@ def rank_local(problem: Problem, v: Tensor) -> Tensor:
     """Best first: what w_v - w_C of g promises within a feature's range, or a tree's Gini importance."""
     space, known = problem.space, problem.known_rows("the local method")
     points = space.euclidean(problem.rows)
-    index, used = neighbourhood(problem, points)
-    toward = margin_of_scores(problem, v)
+    number = problem.model.task == "regression"  # then the two sides of the goal are the classes
+    index, used = both_sides(problem, points) if number else neighbourhood(problem, points)
+    toward = points.new_tensor([[-1.0, 1.0]]).repeat(len(points), 1) if number else margin_of_scores(problem, v)
     chunk = max(1, CHUNK_BYTES // (8 * index.shape[1] * points.shape[1] * 4))
     parts = []
     for start in range(0, len(points), chunk):
         here = slice(start, start + chunk)
-        near, soft, mask = known.coordinates[index[here]], known.scores[index[here]].softmax(dim=2), used[here]
+        near, scores, mask = known.coordinates[index[here]], known.scores[index[here]], used[here]
+        if number:
+            margin = problem.goal.select(torch.arange(len(points), device=points.device)[here]).margins(scores)
+            scores = torch.cat([-margin, margin], dim=2)
+        soft = scores.softmax(dim=2)
         if problem.local_model == "tree":
             parts.append(gini_importance(near, soft, mask))
         else:
@@ -49,6 +54,20 @@ def neighbourhood(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
         index.append(members[near])
         used.append(found)
     return torch.cat(index, dim=1), torch.cat(used, dim=1)
+
+
+def both_sides(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Q for a model that predicts a number: the q nearest rows that reach the goal and the q nearest that do not."""
+    known = problem.known_rows("the local method")
+
+    def reaches(index: Tensor) -> Tensor:
+        return problem.goal.select(index).margin(known.scores.expand(len(index), -1, -1)) >= problem.model.tolerance
+
+    sides = [
+        nearest_rows(points, known.coordinates, problem.neighbours, side)
+        for side in (reaches, lambda index: ~reaches(index))
+    ]
+    return torch.cat([index for index, _ in sides], dim=1), torch.cat([found for _, found in sides], dim=1)
 
 
 def margin_of_scores(problem: Problem, v: Tensor) -> Tensor:
@@ -74,11 +93,15 @@ def per_feature(problem: Problem, values: Tensor) -> Tensor:
         out[:, numeric] = torch.maximum(slope * (problem.high[:, numeric] - x), slope * (problem.low[:, numeric] - x))
     start = space.plain
     for j in space.categorical:
-        block = values[:, start : start + len(space.vectors[j])]
+        width = 1 if space.measured[j] else len(space.vectors[j])
+        block = values[:, start : start + width]
+        if space.measured[j]:  # ordered categories have one coordinate, their rank
+            block = block * torch.arange(len(space.vectors[j]), device=values.device) / space.spread[j]
         own = block.gather(1, problem.rows[:, [j]].long())
         apart = block[:, space.open[j]] - own
-        out[:, j] = block.sum(dim=1) if problem.local_model == "tree" else apart.amax(dim=1)
-        start += block.shape[1]
+        tree = values[:, start : start + width].sum(dim=1)
+        out[:, j] = tree if problem.local_model == "tree" else apart.amax(dim=1)
+        start += width
     return out
 
 

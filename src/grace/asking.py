@@ -1,0 +1,105 @@
+"""Answering rows in parts: as many at a time as memory allows, or as a limit on questions to a black box does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grace.answers import NOT_ASKED, Answers
+from grace.features import Bools
+from grace.models.base import Model, checked_scores
+from grace.models.predictor import OutOfCallsError, Predictor
+
+CHUNK_BYTES = 1 << 24  # of rows worked on at a time
+SPARE = 1.5  # how much more than its share a row may need
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a black box was asked: calls, and rows in all of them; and which rows were left out as it may be asked no
+    more."""
+
+    calls: int
+    rows: int
+    left_out: Bools
+
+
+def asked_so_far(model: Model) -> tuple[int, int]:
+    """Calls of a black box, and rows in all of them."""
+    return (model.calls, model.asked) if isinstance(model, Predictor) else (0, 0)
+
+
+def answer_within(
+    model: Model,
+    solve: Callable[[Tensor], Answers],
+    rows: Tensor,
+    most: int,
+    alternatives: int,
+    begun: tuple[int, int],
+) -> tuple[Answers, Spent | None]:
+    """Answers to all rows. With a limit, a first row shows what a row costs, and then as many are asked together as the
+    rest allows; those for which it does not are left unanswered, and said to be. `begun` is what `asked_so_far` said
+    before the first question."""
+    n, step = len(rows), max(1, CHUNK_BYTES // (8 * rows.shape[1]))
+    every = torch.arange(n, device=rows.device)
+    if not isinstance(model, Predictor):
+        return Answers.join([solve(every[i : i + step]) for i in range(0, n, step)]), None
+    calls, before = begun
+    if not most:
+        found = Answers.join([solve(every[i : i + step]) for i in range(0, n, step)])
+        return found, Spent(model.calls - calls, model.asked - before, np.zeros(n, dtype=bool))
+    model.most = before + most
+    try:
+        found, left = _rationed(model, solve, rows, step, alternatives)
+    finally:
+        model.most = None
+    return found, Spent(model.calls - calls, model.asked - before, left)
+
+
+def _rationed(
+    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, step: int, alternatives: int
+) -> tuple[Answers, Bools]:
+    """Answers within the model's limit, and which rows it left out."""
+    assert model.most is not None
+    n, start, many = len(rows), 0, 1
+    every = torch.arange(n, device=rows.device)
+    parts, left = [], np.zeros(n, dtype=bool)
+    while start < n:
+        here = every[start : start + many]
+        now = model.asked
+        try:
+            parts.append(solve(here))
+        except OutOfCallsError:
+            left[start : start + len(here)] = True
+            parts.append(_none(model, rows[here], alternatives - 1))
+        start += len(here)
+        rest = model.most - model.asked
+        share = max(1.0, SPARE * (model.asked - now) / len(here))
+        many = min(step, max(1, int(rest / share)))
+    return Answers.join(parts), left
+
+
+def _none(model: Predictor, rows: Tensor, alternatives: int) -> Answers:
+    """No answers to rows for which the model may not be asked; their own scores are looked up beyond the limit."""
+    limit, model.most = model.most, None
+    scores = checked_scores(model, rows).cpu().numpy()
+    model.most = limit
+    n, none = len(rows), np.zeros(len(rows), dtype=bool)
+    own = rows.cpu().numpy()
+    empty = Answers(
+        rows=own,
+        contrast=own.copy(),
+        success=none,
+        trivial=none.copy(),
+        before=scores,
+        after=scores.copy(),
+        distance=np.zeros(n),
+        nearest=np.full(n, np.nan),
+        proof=np.full(n, NOT_ASKED),
+        checks={k: none.copy() for k in ("flip", "features", "gamma", "domain", "irreducible")},
+    )
+    return replace(empty, alternatives=(empty,) * alternatives)

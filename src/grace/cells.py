@@ -1,0 +1,54 @@
+"""Single cells of encoded rows, as explanations hold them, and what a reader should know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from grace.columns import date_text, is_date
+from grace.explanation import Change
+from grace.features import MISSING, Categorical, Feature, Floats, Numeric, Value
+from grace.schema import Schema
+
+
+def cell_of(feature: Feature, code: float) -> Value | None:
+    """The cell that a number stands for, None where it is missing to the model; of a date, the number itself."""
+    if isinstance(feature, Categorical):
+        cell = feature.categories[int(code)]
+        return None if feature.gaps and cell == MISSING else cell
+    if code == feature.gap:
+        return None
+    return int(code) if feature.integer and float(code).is_integer() else float(code)
+
+
+def changes_of(schema: Schema, old: Floats, new: Floats) -> list[Change]:
+    """What differs between two rows, the largest change first."""
+    out = []
+    for feature, a, b in zip(schema.features, old, new, strict=True):
+        before, after = cell_of(feature, a), cell_of(feature, b)
+        if a != b and before is not None and after is not None:
+            out.append(Change(feature, before, after))
+    return sorted(out, key=lambda change: -length(change))
+
+
+def length(change: Change) -> float:
+    """How far a change goes, to say the largest first."""
+    if isinstance(change.feature, Numeric):
+        return abs(float(change.new) - float(change.old)) / (change.feature.spread or 1.0)
+    return 1.0
+
+
+def remarks(schema: Schema, row: Floats) -> Iterator[dict[str, Any]]:
+    """Cells of the row that lie outside the domain."""
+    low, high = schema.bounds()
+    for j in np.flatnonzero(~schema.contains(row[None])[0]):
+        feature = schema.features[j]
+        if isinstance(feature, Numeric) and row[j] != feature.gap:
+            ends = {"value": float(row[j]), "low": float(low[j]), "high": float(high[j])}
+            said = {k: date_text(v) if is_date(feature) else v for k, v in ends.items()}
+            if low[j] <= row[j] <= high[j]:
+                yield {"what": "fraction", "feature": feature.name, "value": said["value"]}
+            else:
+                yield {"what": "outside", "feature": feature.name, **said}

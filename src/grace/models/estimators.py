@@ -1,0 +1,129 @@
+"""scikit-learn's estimators and whatever behaves like them: boosted trees, pipelines, searches, skorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from grace.errors import GraceError
+from grace.features import Value, plain
+from grace.models.base import Model
+from grace.models.layers import exact
+from grace.models.predictor import Predictor, Way
+from grace.models.torch import TorchModel
+from grace.schema import Schema
+
+SKORCH = {"CrossEntropyLoss": "logits", "BCEWithLogitsLoss": "logits", "NLLLoss": "probabilities"}
+
+
+def is_estimator(model: Any) -> bool:
+    return hasattr(model, "predict") and not isinstance(model, type)
+
+
+def task_of(model: Any) -> str:
+    """What the model is for, by its own words."""
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    kind = getattr(last, "_estimator_type", None) or _tagged(last)
+    if kind in ("regressor", "DensityEstimator", "density_estimator", "clusterer"):
+        return "regression" if kind == "regressor" else "clustering"
+    return "classification"
+
+
+def _tagged(model: Any) -> str | None:
+    try:
+        from sklearn.utils import get_tags
+
+        kind: str | None = get_tags(model).estimator_type
+        return kind
+    except Exception:  # a class of one's own has no tags, which is no error
+        return None
+
+
+def estimator(
+    model: Any, *, classes: Sequence[Value] | None, inputs: str | None, schema: Schema | None, task: str | None
+) -> Model:
+    """The estimator as a model: exact layers where it is a network, a network it holds, or a black box."""
+    task = task or task_of(model)
+    check_fitted(model)
+    if hasattr(model, "module_") and isinstance(model.module_, nn.Module):
+        return _skorch(model, classes, schema, task)
+    found = exact(model, task, classes, schema)
+    if found is not None:
+        return found
+    names = _names(model)
+    known = None if task == "regression" else classes if classes is not None else _classes(model)
+    inputs = inputs or ("array" if names is None and hasattr(model, "n_features_in_") else "frame")
+    ways, labels = _ways(model, task)
+    return Predictor(
+        ways,
+        known,
+        labels=labels,
+        inputs=inputs,
+        columns=names if inputs == "frame" else None,
+        schema=schema,
+        task=task,
+        name=f"the {type(model).__name__}",
+    )
+
+
+def check_fitted(model: Any) -> None:
+    """An estimator of scikit-learn that has not been fitted cannot be explained."""
+    try:
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(model)
+    except NotFittedError as reason:
+        raise GraceError(f"the {type(model).__name__} is not fitted yet; call fit first") from reason
+    except TypeError:  # not an estimator of scikit-learn
+        return
+
+
+def _names(model: Any) -> list[str] | None:
+    """The columns it was fitted on, if it was fitted on a frame."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or all(str(n) == f"Column_{i}" for i, n in enumerate(names)):  # LightGBM's for an array
+        return None
+    return [str(n) for n in names]
+
+
+def _classes(model: Any) -> list[Value] | None:
+    found = getattr(model, "classes_", None)
+    if found is not None:
+        if isinstance(found, list):
+            raise GraceError(f"the {type(model).__name__} predicts several targets at once; explain one of them")
+        return [plain(c) for c in np.asarray(found).tolist()]
+    if hasattr(model, "offset_") or getattr(model, "_estimator_type", "") == "outlier_detector":
+        return [-1, 1]
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    for count in ("n_components", "n_clusters"):
+        if isinstance(getattr(last, count, None), int):
+            return list(range(getattr(last, count)))
+    labels = getattr(last, "labels_", None)
+    return None if labels is None else sorted(set(np.asarray(labels).tolist()))
+
+
+def _ways(model: Any, task: str) -> tuple[list[Way], Callable[[Any], Any] | None]:
+    """How it can be asked, the most telling first; and what it decides itself."""
+    if task == "regression":
+        return [Way(model.predict, "numbers")], None
+    ways = []
+    if hasattr(model, "predict_proba"):
+        ways.append(Way(model.predict_proba, "probabilities"))
+    if hasattr(model, "decision_function"):
+        ways.append(Way(model.decision_function, "logits"))
+    if task == "clustering" and hasattr(model, "transform") and not ways:
+        ways.append(Way(lambda rows: -np.asarray(model.transform(rows)), "logits"))
+    return [*ways, Way(model.predict, "labels")], model.predict
+
+
+def _skorch(model: Any, classes: Sequence[Value] | None, schema: Schema | None, task: str) -> Model:
+    """A skorch net is a torch module in scikit-learn's clothes."""
+    if task == "regression":
+        return TorchModel(model.module_, (), outputs="logits", schema=schema, task=task)
+    labels = classes if classes is not None else [plain(c) for c in np.asarray(model.classes_).tolist()]
+    outputs = SKORCH.get(type(model.criterion_).__name__)
+    return TorchModel(model.module_, labels, outputs=outputs, schema=schema)

@@ -1,0 +1,142 @@
+"""ONNX models: layers that torch has as well are read exactly, with gradients; anything else runs in onnxruntime."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from grace.errors import GraceError
+from grace.features import Floats, Value
+from grace.models.base import Model
+from grace.models.layers import Layers, module
+from grace.models.predictor import Predictor, Way
+from grace.models.torch import TorchModel
+from grace.schema import Schema
+
+SKIPPED = ("Identity", "Flatten", "Dropout", "Cast")  # do nothing to rows of numbers
+ENDS = ("Softmax", "LogSoftmax", "Sigmoid")  # leave the order of scores as it is
+ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
+
+
+def is_onnx(model: Any) -> bool:
+    if isinstance(model, str | os.PathLike):
+        return str(model).endswith(".onnx")
+    return type(model).__name__ in ("ModelProto", "InferenceSession") and "onnx" in type(model).__module__
+
+
+def onnx_model(
+    model: Any, *, classes: Sequence[Value] | None, outputs: str | None, schema: Schema | None, task: str | None
+) -> Model:
+    """The model as exact layers if it is made of them, else as a black box."""
+    task = task or "classification"
+    if type(model).__name__ != "InferenceSession":
+        proto = _proto(model)
+        read = _layers(proto)
+        if read is not None and classes is not None and len(read[0][-1][1]) in (len(classes), 1):
+            return TorchModel(module(*read), classes, outputs="logits", schema=schema)
+        if read is not None and task == "regression" and len(read[0][-1][1]) == 1:
+            return TorchModel(module(*read), (), outputs="logits", schema=schema, task=task)
+        model = _session(proto)
+    way = Way(_asked(model), "numbers" if task == "regression" else outputs)
+    return Predictor([way], classes, inputs="array", schema=schema, task=task, name="the ONNX model")
+
+
+def _proto(model: Any) -> Any:
+    try:
+        import onnx
+    except ImportError as missing:
+        raise GraceError("reading ONNX needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
+    if not isinstance(model, str | os.PathLike):
+        return model
+    if not Path(model).is_file():
+        raise GraceError(f"there is no file {os.fspath(model)!r}")
+    try:
+        return onnx.load(os.fspath(model))
+    except Exception as reason:  # whatever a damaged file makes protobuf raise
+        raise GraceError(f"{os.fspath(model)} cannot be read as ONNX: {type(reason).__name__}") from reason
+
+
+def _session(proto: Any) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as missing:
+        raise GraceError("this ONNX model needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
+    try:
+        return onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    except Exception as reason:  # onnxruntime has a class of its own for each way to be wrong
+        raise GraceError(f"onnxruntime refuses the ONNX model: {str(reason).splitlines()[0]}") from reason
+
+
+def _asked(session: Any) -> Callable[[Floats], Any]:
+    """Rows of numbers to the probabilities among the outputs, else to the last output."""
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        raise GraceError(f"the ONNX model has {len(inputs)} inputs; it must have one, rows of numbers")
+    kind = {"tensor(float)": np.float32, "tensor(double)": np.float64}.get(inputs[0].type)
+    if kind is None:
+        raise GraceError(f"the ONNX model takes {inputs[0].type}; it must take rows of numbers")
+
+    def ask(rows: Floats) -> Any:
+        out = session.run(None, {inputs[0].name: rows.astype(kind)})[-1]
+        if isinstance(out, list):  # one dict of classes per row
+            return np.array([list(row.values()) for row in out])
+        return out
+
+    return ask
+
+
+def _layers(proto: Any) -> tuple[Layers, str] | None:
+    """Linear layers and the activation between them; None if the graph is anything else than a chain of these."""
+    from onnx import numpy_helper
+
+    constants = {t.name: np.asarray(numpy_helper.to_array(t), dtype=np.float64) for t in proto.graph.initializer}
+    here = [i.name for i in proto.graph.input if i.name not in constants]
+    if len(here) != 1:
+        return None
+    current = here[0]
+    layers: Layers = []
+    found: list[str] = []
+    nodes = list(proto.graph.node)
+    for place, node in enumerate(nodes):
+        if node.op_type == "Constant":
+            constants[node.output[0]] = np.asarray(numpy_helper.to_array(node.attribute[0].t), dtype=np.float64)
+            continue
+        fixed = [constants[name] for name in node.input if name in constants]
+        if [name for name in node.input if name not in constants and name] != [current]:
+            return None
+        current = node.output[0]
+        if node.op_type in SKIPPED or (node.op_type in ENDS and place == len(nodes) - 1):
+            continue
+        if node.op_type in ACTIVATIONS and len(found) < len(layers):
+            found.append(ACTIVATIONS[node.op_type])
+        elif node.input[0] in constants or not _linear(node, fixed, layers, len(found)):
+            return None
+    if not layers or current != proto.graph.output[-1].name or len(found) != len(layers) - 1 or len(set(found)) > 1:
+        return None
+    return layers, found[0] if found else "identity"
+
+
+def _linear(node: Any, fixed: list[Floats], layers: Layers, activations: int) -> bool:
+    """Add the node to the last layer, or as a new one after an activation; False if it is not linear."""
+    if len(layers) > activations:  # an affine step after a linear one
+        weight, bias = layers[-1]
+        if node.op_type == "Add" and len(fixed) == 1 and fixed[0].size in (1, len(bias)):
+            layers[-1] = (weight, bias + fixed[0].reshape(-1))
+            return True
+        return False
+    if node.op_type == "MatMul" and len(fixed) == 1 and fixed[0].ndim == 2:
+        layers.append((fixed[0], np.zeros(fixed[0].shape[1])))
+        return True
+    if node.op_type == "Gemm" and fixed and fixed[0].ndim == 2:
+        parts = {a.name: a.i if a.name.startswith("trans") else a.f for a in node.attribute}
+        if parts.get("transA", 0):
+            return False
+        weight = (fixed[0].T if parts.get("transB", 0) else fixed[0]) * parts.get("alpha", 1.0)
+        bias = fixed[1].reshape(-1) * parts.get("beta", 1.0) if len(fixed) > 1 else np.zeros(weight.shape[1])
+        layers.append((weight, np.broadcast_to(bias, weight.shape[1]).copy()))
+        return True
+    return False

@@ -1,0 +1,238 @@
+"""A model known by its answers alone: rows in, probabilities, scores, labels or numbers out.
+
+It is asked in batches and about no row twice in one. What it is asked is counted and can be limited. Its gradients
+are estimated from differences within the domain, whole numbers by whole steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from grace.errors import GraceError
+from grace.features import Floats, Numeric, Value, plain
+from grace.models.base import Margins, Model, class_codes
+from grace.schema import Schema
+
+OUTPUTS = ("probabilities", "logits", "labels", "numbers")
+INPUTS = ("frame", "array")
+LEAST = 1e-12  # the smallest probability that is told from none
+SUM = 1e-3  # how far the sum of probabilities may be from 1
+MOST_ROWS = 1 << 16  # in one call
+STEPS = (0.1, 0.5, 2.0)  # of a spread: tried one after another for slopes, until one shows a difference
+
+
+class OutOfCallsError(GraceError):
+    """The model has been asked about as many rows as it may be."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to ask a model, and what comes back: one of OUTPUTS, or None where that has to be found out."""
+
+    ask: Callable[[Any], Any]
+    outputs: str | None
+
+
+class Predictor(Model):
+    """Anything that can be asked. Of several `ways` the first is taken that agrees with `labels`, what the model
+    itself decides."""
+
+    stepwise = True
+
+    def __init__(
+        self,
+        ways: Sequence[Way],
+        classes: Sequence[Value] | None,
+        *,
+        labels: Callable[[Any], Any] | None = None,
+        inputs: str = "frame",
+        columns: Sequence[str] | None = None,
+        schema: Schema | None = None,
+        task: str = "classification",
+        name: str = "the model",
+    ) -> None:
+        if inputs not in INPUTS:
+            raise GraceError(f"inputs={inputs!r} is unknown; use one of {', '.join(map(repr, INPUTS))}")
+        for way in ways:
+            if way.outputs is not None and way.outputs not in OUTPUTS:
+                raise GraceError(f"outputs={way.outputs!r} is unknown; use one of {', '.join(map(repr, OUTPUTS))}")
+        self.ways, self.labels, self.inputs, self.columns = tuple(ways), labels, inputs, columns
+        self.classes = () if classes is None else checked_classes(classes)
+        self.schema, self.task, self.name = schema, task, name
+        self.way: Way | None = None
+        self.calls = self.asked = 0
+        self.most: int | None = None
+        self._single = False
+
+    # -- asking -------------------------------------------------------------------------------
+
+    def scores(self, rows: Tensor) -> Tensor:
+        way = self._look(rows) if self.way is None else self.way
+        values = np.ascontiguousarray(rows.detach().cpu().numpy())
+        if len(values) == 0:
+            return torch.zeros(0, self.width, dtype=torch.float64)
+        keys = values.view(np.dtype((np.void, values.dtype.itemsize * values.shape[1])))[:, 0]
+        _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        parts = [
+            self._answers(way, self._ask(way.ask, values[first[start : start + MOST_ROWS]]))
+            for start in range(0, len(first), MOST_ROWS)
+        ]
+        return torch.as_tensor(np.concatenate(parts)[place.reshape(-1)])
+
+    def _ask(self, ask: Callable[[Any], Any], rows: Floats) -> Any:
+        """The raw answers, or one clear line of what went wrong."""
+        if self.most is not None and self.asked + len(rows) > self.most:
+            raise OutOfCallsError(f"{self.name} may be asked about {self.most} rows and no more; raise max_calls")
+        self.calls, self.asked = self.calls + 1, self.asked + len(rows)
+        try:
+            return ask(self._input(rows))
+        except GraceError:
+            raise
+        except Exception as reason:  # whatever a user's model raises
+            line = (str(reason).strip() or type(reason).__name__).split("\n")[0]
+            raise GraceError(f"{self.name} failed on {len(rows)} rows of {rows.shape[1]} features: {line}") from reason
+
+    def _input(self, rows: Floats) -> Any:
+        """The rows as the model knows them: a frame with the columns and types of training, or an array."""
+        schema = self._need_schema()
+        if self.inputs == "array" and plain_numbers(schema):
+            return rows.astype(np.float32) if self._single else rows.copy()
+        frame = schema.decode(rows)
+        if self.columns is not None:
+            frame = frame[list(self.columns)]
+        return frame.to_numpy() if self.inputs == "array" else frame
+
+    def _answers(self, way: Way, out: Any) -> Floats:
+        """Raw answers as scores (n, classes)."""
+        if way.outputs == "labels":
+            codes = class_codes(np.asarray(out, dtype=object).reshape(-1).tolist(), self.classes, self.name)
+            return np.asarray(np.log(np.clip(np.eye(len(self.classes))[codes], LEAST, None)))
+        values = self._numbers(out)
+        if way.outputs == "numbers":
+            return values
+        probabilities = way.outputs == "probabilities"
+        if values.shape[1] == 1 and len(self.classes) == 2:
+            values = np.concatenate([1 - values if probabilities else 0 * values, values], axis=1)
+        return np.log(np.clip(values, LEAST, None)) if probabilities else values
+
+    def _numbers(self, out: Any) -> Floats:
+        if isinstance(out, pd.DataFrame) and set(map(plain, out.columns)) == set(self.classes):
+            out = out.set_axis([plain(c) for c in out.columns], axis=1)[list(self.classes)]
+        if isinstance(out, Tensor):
+            out = out.detach().cpu()
+        values = np.asarray(out, dtype=np.float64)
+        return values.reshape(len(values), -1) if values.ndim else values.reshape(1, 1)
+
+    # -- meeting the data ---------------------------------------------------------------------
+
+    def bind(self, schema: Schema, rows: Tensor) -> None:
+        """Learn the columns, and look at the answers to sample rows."""
+        if self.schema is None:
+            if self.columns is not None:
+                self._check_columns(schema)
+            self.schema = schema
+        if not self.classes and self.task != "regression":
+            if not schema.classes:
+                raise GraceError(
+                    f"{self.name} does not say its classes; pass classes= to wrap, or target= to Explainer"
+                )
+            self.classes = checked_classes(schema.classes)
+        self._look(rows)
+
+    def _check_columns(self, schema: Schema) -> None:
+        for column in self.columns or ():
+            if column not in schema.names:
+                raise GraceError(f"column {column!r}, on which {self.name} was fitted, is missing from the data")
+        for column in schema.names:
+            if column not in (self.columns or ()):
+                raise GraceError(
+                    f"{self.name} was not fitted on column {column!r}; drop it, or pass target= if it is the target"
+                )
+
+    def _look(self, rows: Tensor) -> Way:
+        """Choose the way to ask, find out what comes back, and complain where that does not fit."""
+        values = rows.detach().cpu().numpy()
+        decided = None if self.labels is None else self._labels(values)
+        for way in self.ways:
+            out = self._first(way, values)
+            found = Way(way.ask, way.outputs or self._outputs(out))
+            scores = self._answers(found, out)
+            if scores.shape != (len(values), self.width):
+                if way is not self.ways[-1]:
+                    continue
+                raise GraceError(
+                    f"{self.name} returned shape {np.shape(out)} for {len(values)} rows, but there are "
+                    f"{self.width} {'numbers' if self.task == 'regression' else 'classes'}; check classes="
+                )
+            if np.isnan(scores).any():
+                raise GraceError(f"{self.name} returned NaN for row {int(np.isnan(scores).any(axis=1).argmax())}")
+            if decided is None or way is self.ways[-1] or agree(scores, decided):
+                self.way = found
+                return found
+        raise GraceError(f"{self.name} cannot be asked anything")
+
+    def _labels(self, values: Floats) -> Any:
+        assert self.labels is not None
+        out = self._first(Way(self.labels, "labels"), values)
+        return class_codes(np.asarray(out, dtype=object).reshape(-1).tolist(), self.classes, self.name)
+
+    def _first(self, way: Way, values: Floats) -> Any:
+        """The answers to sample rows; in single precision if the model takes no other."""
+        try:
+            return self._ask(way.ask, values)
+        except GraceError:
+            if self.inputs != "array" or self._single:
+                raise
+            self._single = True
+            return self._ask(way.ask, values)
+
+    def _outputs(self, out: Any) -> str:
+        if self.task == "regression":
+            return "numbers"
+        flat = np.asarray(out.detach().cpu() if isinstance(out, Tensor) else out)
+        flat = flat[:, 0] if flat.ndim == 2 and flat.shape[1] == 1 else flat
+        if flat.ndim == 1 and (flat.dtype.kind not in "f" or set(flat.tolist()) <= set(self.classes)):
+            return "labels"
+        if flat.ndim != 1 and flat.ndim != 2:
+            raise GraceError(f"{self.name} returned shape {flat.shape}; it must return (rows, classes) or labels")
+        inside = bool(((flat >= 0) & (flat <= 1)).all())
+        certain = flat.ndim == 1 or bool((np.abs(flat.sum(axis=1) - 1) <= SUM).all())
+        return "probabilities" if inside and certain else "logits"
+
+    # -- slopes -------------------------------------------------------------------------------
+
+    def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Estimated: differences over a part of the spread, over more where that shows none; of a category what
+        the margin gains with it."""
+        from grace.models.differences import estimated
+
+        return estimated(self, self._need_schema(), rows, margins, moving, STEPS)
+
+
+def agree(scores: Floats, decided: Floats) -> bool:
+    """Whether the class with the best score is the one that was decided; ties agree with either."""
+    own = scores[np.arange(len(scores)), decided.astype(int)]
+    return bool((own >= scores.max(axis=1) - 1e-9).all())
+
+
+def plain_numbers(schema: Schema) -> bool:
+    """Whether encoded rows are the very numbers that the model knows: no categories, dates or missing cells."""
+    return all(isinstance(f, Numeric) and not f.dtype and not f.gaps for f in schema.features)
+
+
+def checked_classes(classes: Sequence[Value]) -> tuple[Value, ...]:
+    if isinstance(classes, str) or not isinstance(classes, Sequence | np.ndarray):
+        raise GraceError(f"classes={classes!r}: give a list with the name of each class")
+    found = tuple(plain(c) for c in classes)
+    if len(found) < 2:
+        raise GraceError(f"classes={list(found)!r}: a contrast needs at least two classes")
+    if len(set(found)) != len(found):
+        raise GraceError(f"classes={list(found)!r}: a class is listed twice")
+    return found

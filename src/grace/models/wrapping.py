@@ -1,0 +1,96 @@
+"""`grace.wrap`: anything that can be asked, as a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from grace.errors import GraceError
+from grace.features import Value
+from grace.models.base import Model
+from grace.models.boosting import booster_asked, booster_columns, booster_task, is_booster
+from grace.models.estimators import estimator, is_estimator
+from grace.models.layers import exact
+from grace.models.onnx import is_onnx, onnx_model
+from grace.models.predictor import Predictor, Way
+from grace.models.torch import Encode, TorchModel
+from grace.schema import Schema
+
+TASKS = ("classification", "clustering", "regression")
+
+
+def wrap(
+    model: Any,
+    *,
+    classes: Sequence[Value] | None = None,
+    encode: Encode | None = None,
+    outputs: str | None = None,
+    inputs: str | None = None,
+    schema: Schema | None = None,
+    task: str | None = None,
+) -> Model:
+    """Make a user's own model one that GRACE can explain.
+
+    A `torch.nn.Module` (a Keras model on torch is one), an estimator or pipeline of scikit-learn and what behaves
+    like one (XGBoost, LightGBM, skorch), a native booster, an ONNX file or session, or a function from rows to
+    probabilities, scores, labels or numbers.
+
+    classes  the name of each class in the order of the model's outputs, where it does not say
+    encode   for a module: maps a float64 tensor of rows, one column per feature in the order of the schema (a category
+             as its position among the categories in the schema), to the module's input, in torch operations
+    outputs  "logits", "probabilities", for a function also "labels" or "numbers"; left out, it is found out from data
+    inputs   for a black box: "frame", a DataFrame with the columns and types of training, or "array"
+    task     "classification", "clustering" or "regression", where the model does not say
+    """
+    if isinstance(model, Model):
+        return model
+    if task not in (None, *TASKS):
+        raise GraceError(f"task={task!r} is unknown; use one of {', '.join(map(repr, TASKS))}")
+    if task == "regression" and classes is not None:
+        raise GraceError("a regression has no classes; leave out classes= or task=")
+    if isinstance(model, nn.Module):
+        return _module(model, classes, encode, outputs, schema, task or "classification")
+    if encode is not None:
+        raise GraceError(f"encode= is for a torch.nn.Module; a {type(model).__name__} gets rows as they are")
+    if is_onnx(model):
+        return onnx_model(model, classes=classes, outputs=outputs, schema=schema, task=task)
+    if is_booster(model):
+        task = task or booster_task(model)
+        way = Way(booster_asked(model), "numbers" if task == "regression" else outputs)
+        columns = booster_columns(model)
+        return Predictor([way], classes, schema=schema, columns=columns, task=task, name="the Booster")
+    if is_estimator(model):
+        return estimator(model, classes=classes, inputs=inputs, schema=schema, task=task)
+    if callable(model) and not isinstance(model, type):
+        named = f"the function {getattr(model, '__name__', type(model).__name__)}"
+        way = Way(model, "numbers" if task == "regression" else outputs)
+        task = task or ("regression" if outputs == "numbers" else "classification")
+        return Predictor([way], classes, inputs=inputs or "frame", schema=schema, task=task, name=named)
+    raise GraceError(
+        f"a {type(model).__name__} cannot be explained: grace.wrap takes a torch.nn.Module, an object with predict, "
+        "an ONNX file, or a function"
+    )
+
+
+def _module(
+    module: nn.Module,
+    classes: Sequence[Value] | None,
+    encode: Encode | None,
+    outputs: str | None,
+    schema: Schema | None,
+    task: str,
+) -> TorchModel:
+    if classes is None and task != "regression":
+        raise GraceError(
+            f"the {type(module).__name__} does not say its classes; name each output: "
+            "grace.wrap(module, classes=[...]), or say task='regression'"
+        )
+    if encode is None and type(module).__module__.startswith("keras.") and outputs is None:
+        found = exact(module, task, classes, schema)
+        if found is not None:
+            return found
+    return TorchModel(
+        module, () if classes is None else classes, encode=encode, outputs=outputs, schema=schema, task=task
+    )

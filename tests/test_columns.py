@@ -1,0 +1,200 @@
+"""Columns of every type: what reaches the model, what comes back, and how a change is measured and said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+
+import grace
+from grace.columns import date_text, decode_column, dtype_of, encode_column, feature_of
+from grace.methods import METHODS
+from reading import read
+
+N = 120
+GRADES = ["low", "mid", "high", "top"]
+RNG = np.random.default_rng(7)
+FRAME = pd.DataFrame(
+    {
+        "whole": RNG.integers(0, 40, N),
+        "nullable": pd.array(RNG.integers(0, 9, N), dtype="Int64"),
+        "real": pd.array(np.round(RNG.normal(0, 2, N), 2), dtype="Float64"),
+        "flag": RNG.random(N) < 0.5,
+        "maybe": pd.array(RNG.random(N) < 0.5, dtype="boolean"),
+        "kind": pd.Categorical(RNG.choice(["bolt", "nut"], N), ["bolt", "nut"]),
+        "grade": pd.Categorical(
+            RNG.choice(["low", "mid", "high", "top"], N), ["low", "mid", "high", "top"], ordered=True
+        ),
+        "code": pd.array(RNG.choice(["007", "010"], N), dtype="string"),
+        "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 600, N), unit="D"),
+        "when": pd.Timestamp("2021-05-01", tz="UTC") + pd.to_timedelta(RNG.integers(0, 5000, N), unit="min"),
+    }
+)
+
+
+@pytest.mark.parametrize("name", FRAME.columns)
+def test_cells_come_back_as_they_were(name: str) -> None:
+    column = FRAME[name]
+    feature = grace.Schema.infer(FRAME).features[list(FRAME).index(name)]
+    back = pd.Series(decode_column(encode_column(column, feature), feature), name=name)
+    pd.testing.assert_series_equal(back, column.reset_index(drop=True), check_exact=True)
+    again = grace.Schema.from_json(grace.Schema.infer(FRAME).to_json())[name]
+    assert again == feature
+
+
+def test_the_model_gets_the_types_of_training() -> None:
+    seen = []
+
+    def model(frame: pd.DataFrame) -> np.ndarray:
+        seen.append(frame.dtypes)
+        return np.where(frame["flag"] & (frame["grade"] >= "high"), "yes", "no")
+
+    explainer = grace.Explainer(grace.wrap(model, classes=["no", "yes"]), FRAME, gamma=1.0)
+    for method in METHODS:
+        batch = explainer.explain(FRAME.head(5), method=method)
+        assert (batch.contrast.dtypes == FRAME.dtypes).all()
+    assert all((dtypes == FRAME.dtypes).all() for dtypes in seen)
+
+
+def test_ordered_categories_are_measured_by_rank() -> None:
+    def model(frame: pd.DataFrame) -> np.ndarray:
+        return np.where(frame["grade"] >= "high", 0.9, 0.2)
+
+    explainer = grace.Explainer(grace.wrap(model, classes=["no", "yes"]), FRAME)
+    spread = np.std(FRAME["grade"].cat.codes)
+    for method in ("search", "gradient", "local"):
+        rows = FRAME.head(20)[FRAME.head(20)["grade"].isin(["low", "top"])]
+        for e in explainer.explain(rows, method=method):
+            old, new = (["low", "mid", "high", "top"].index(v) for v in (e.changes[0].old, e.changes[0].new))
+            if method == "search":
+                assert (old, new) in ((0, 2), (3, 1))
+            assert e.distance == pytest.approx(abs(new - old) / spread)
+
+
+@pytest.mark.parametrize("method", ["search", "gradient", "local"])
+def test_dates_are_said_as_days_and_shown_as_dates(method: str) -> None:
+    border = pd.Timestamp("2020-09-01")
+
+    def model(frame: pd.DataFrame) -> np.ndarray:
+        return np.where(frame["day"] >= border, 0.8, 0.1)
+
+    explainer = grace.Explainer(grace.wrap(model, classes=["early", "late"]), FRAME[["day", "whole"]], domain="minmax")
+    row = {"day": pd.Timestamp("2020-08-29"), "whole": 3}
+    e = explainer.explain(row, method=method)[0]
+    assert e.text() == "Had day been 3 days later, the model would have classified the row as late rather than early."
+    assert "um 3 Tage später" in e.text(language="de")
+    assert str(e.changes[0]) == "day: 2020-08-29 → 2020-09-01"
+    assert explainer.explain(row, method=method).contrast["day"].iloc[0] == border
+    assert explainer.explain({"day": "2020-08-29", "whole": 3}, method=method)[0] == e
+    assert "2020-09-01" in e.to_svg()
+    beyond = explainer.explain({"day": "1999-12-31", "whole": 3})[0]
+    assert "1999-12-31" in beyond.notes[0]
+
+
+def test_dates_as_text() -> None:
+    assert date_text(0.0) == "1970-01-01"
+    assert date_text(18262.5) == "2020-01-01 12:00"
+    with pytest.raises(grace.GraceError, match="'day', row 0: 'soon' is not a date"):
+        grace.Schema.infer(FRAME[["day"]]).encode({"day": "soon"})
+
+
+def test_types_that_suggest_a_feature() -> None:
+    kinds = {name: type(feature_of(FRAME[name])).__name__ for name in FRAME}
+    assert [n for n, kind in kinds.items() if kind == "Categorical"] == ["flag", "maybe", "kind", "grade", "code"]
+    assert dtype_of(FRAME["whole"], feature_of(FRAME["whole"])) == ""
+
+
+# -- missing cells ----------------------------------------------------------------------------------
+
+
+def holes() -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {
+            "a": np.round(rng.normal(0, 1, 200), 2),
+            "b": np.round(rng.normal(0, 1, 200), 2),
+            "k": pd.Categorical(rng.choice(["x", "y"], 200)),
+        }
+    )
+    labels = np.where(frame["a"].fillna(0) + (frame["k"] == "x") > 0.3, "yes", "no")
+    frame.loc[::5, "a"] = np.nan
+    frame.loc[::7, "k"] = None
+    return frame, labels
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_missing_cells_are_left_alone_and_never_chosen(method: str) -> None:
+    frame, labels = holes()
+    model = HistGradientBoostingClassifier(max_iter=20, categorical_features="from_dtype").fit(frame, labels)
+    explainer = grace.Explainer(model, frame)
+    batch = explainer.explain(frame.head(40), method=method)
+    assert (batch.original_class == model.predict(frame.head(40))).all()
+    assert (model.predict(batch.contrast)[batch.success] == batch.contrast_class[batch.success]).all()
+    assert (batch.contrast.isna() == frame.head(40).isna()).all(axis=None)
+    assert not (batch.changed & frame.head(40).isna()).any(axis=None)
+    assert batch.success.any()
+    first = batch[0]
+    assert first.row["a"] is None
+    assert grace.Explanation.from_json(first.to_json()) == first
+    assert "missing" in first.to_html()
+    for e in batch:
+        if e.success and method in ("search", "gradient", "local"):
+            assert read(e.text(), e, batch.schema)[0] == e.contrast
+
+
+def test_missing_cells_reach_a_model_of_arrays() -> None:
+    frame, labels = holes()
+    numbers = frame[["a", "b"]]
+    model = HistGradientBoostingClassifier(max_iter=20).fit(numbers.to_numpy(), labels)
+    batch = grace.Explainer(model, numbers).explain(numbers.head(20))
+    assert (batch.original_class == model.predict(numbers.head(20).to_numpy())).all()
+    done = batch.success
+    assert (model.predict(batch.contrast.to_numpy())[done] == batch.contrast_class[done]).all()
+
+
+def test_a_model_that_takes_no_missing_cells_gets_none() -> None:
+    frame, _ = holes()
+    numbers = frame[["a", "b"]]
+
+    def model(rows: pd.DataFrame) -> np.ndarray:
+        assert not rows.isna().any(axis=None)
+        return np.where(rows["a"] > 0, "yes", "no")
+
+    explainer = grace.Explainer(grace.wrap(model, classes=["no", "yes"]), numbers)
+    with pytest.raises(grace.GraceError, match="'a', row 0: the cell is missing"):
+        explainer.explain(numbers.head(1))
+
+
+# -- rare categories --------------------------------------------------------------------------------
+
+
+def test_rare_categories_become_one() -> None:
+    rng = np.random.default_rng(3)
+    job = rng.choice(["clerk", "cook", "nurse"], 200).astype(object)
+    job[:4] = ["smith", "baker", "smith", "diver"]
+    frame = pd.DataFrame({"job": job, "pay": rng.normal(50, 9, 200).round(1)})
+    frame["risk"] = np.where((frame["job"] == "cook") | (frame["pay"] > 55), "high", "low")
+    model = grace.training.fit(frame, target="risk", rare="other", max_epochs=30)
+    assert model.schema["job"].categories == ("clerk", "cook", "nurse", "other")
+    explainer = grace.Explainer(model, frame)
+    batch = explainer.explain(
+        [{"job": "astronaut", "pay": 40.0}, {"job": "smith", "pay": 40.0}, {"job": "cook", "pay": 1}]
+    )
+    assert batch[0].row["job"] == batch[1].row["job"] == "other"
+    assert batch[0].changes == batch[1].changes
+    assert all(c.new != "other" for e in batch for c in e.changes)
+    strict = grace.Explainer(grace.training.fit(frame, target="risk", max_epochs=3), frame)
+    with pytest.raises(grace.GraceError, match=r"'job'.*unknown category 'astronaut'.*'baker'"):
+        strict.explain({"job": "astronaut", "pay": 40.0})
+
+
+def test_unseen_categories_are_an_error_for_black_boxes() -> None:
+    frame = FRAME[["whole", "kind"]]
+    labels = frame["whole"] > 20
+    model = RandomForestClassifier(5, random_state=0).fit(frame.assign(kind=frame["kind"].cat.codes), labels)
+    explainer = grace.Explainer(lambda f: model.predict_proba(f.assign(kind=f["kind"].cat.codes)),
+                                frame.assign(y=labels), target="y")  # fmt: skip
+    assert explainer.model.classes == (False, True)
+    with pytest.raises(grace.GraceError, match="'kind', row 0: unknown category 'screw'"):
+        explainer.explain({"whole": 3, "kind": "screw"})
