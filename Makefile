@@ -21,6 +21,7 @@ test-all: .venv/.dev lint browser  ## every test
 bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/minimal.py
+	$(BIN)/python benchmarks/robust.py
 	$(BIN)/python benchmarks/speed.py
 
 lint: .venv/.dev

@@ -83,14 +83,14 @@ def nearness(batches: dict[str, grace.Explanations]) -> dict[str, float]:
 
 
 def problem_of(explainer: grace.Explainer, rows: np.ndarray, domain: object) -> grace.problem.Problem:
-    return explainer._problem(explainer._tensor(rows), None, explainer.schema_for(domain), explainer.settings)
+    return explainer._problem(explainer.tensor(rows), None, explainer.schema_for(domain), explainer.settings)
 
 
 def gap(explainer: grace.Explainer, batch: grace.Explanations, domain: object) -> dict[str, float]:
     """By how much, as a share, an answer with the same features could be nearer: proven to be no more."""
     done = np.flatnonzero(batch.success)
     problem = problem_of(explainer, batch.answers.rows[done], domain)
-    least = distance_bound(problem, explainer._tensor(batch.answers.contrast[done]), 1.0).cpu().numpy()
+    least = distance_bound(problem, explainer.tensor(batch.answers.contrast[done]), 1.0).cpu().numpy()
     apart = 1 - least / batch.answers.distance[done]
     return {"gap_median": float(np.median(apart)), "gap_mean": float(apart.mean())}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -23,6 +23,7 @@ from grace.models.base import softmax
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.look import look
+from grace.robust import validity
 from grace.schema import Schema
 from grace.text import Saying
 from grace.ways_out import Way, ways_out
@@ -210,6 +211,11 @@ class Explanations:
         if pd.api.types.is_list_like(against):
             call["against"] = [list(against)[i] for i in rows]
         return self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)
+
+    def validity(self, models: Sequence[Any]) -> Floats:
+        """The share of other models, such as this one trained anew, that also give each contrastive row its new
+        class; NaN where there is none."""
+        return validity(self.explainer, models, self.answers)
 
     def to_frame(self, **how: Unpack[Saying]) -> pd.DataFrame:
         """One line per row: classes, success, number of changes, the predicate, distance and sentence, said as

@@ -25,6 +25,7 @@ from grace.methods import METHODS
 from grace.models import wrap
 from grace.models.base import checked_scores, class_codes, device_of
 from grace.problem import Background, Problem
+from grace.robust import among
 from grace.schema import Schema
 from grace.settings import Settings, settings_of
 from grace.space import Space
@@ -77,7 +78,7 @@ class Explainer:
                 raise GraceError(f"domain={domain!r} needs train=; the schema was made for {like.domain!r}")
             self.schemas = {like.domain: like}
             self.schema = like
-            self.model.bind(like, self._tensor(anywhere(like, seed)))
+            self.model.bind(like, self.tensor(anywhere(like, seed)))
         else:
             train = as_frame(train)
             chosen = domain if domain is not None else "central" if like is None else like.domain
@@ -107,6 +108,7 @@ class Explainer:
         decrease_only: Sequence[str] = (),
         ranges: Mapping[str, Sequence[Any]] | None = None,
         costs: Mapping[str, float] | None = None,
+        robust: Sequence[Any] = (),
         **settings: Any,
     ) -> Explanations:
         """Contrastive rows for a DataFrame, Series, dict or list of dicts.
@@ -114,7 +116,7 @@ class Explainer:
         `against` names the class to contrast with, or for a model that predicts a number what it should have been
         (`grace.above`, `below`, `within`, `by`), one for all rows or one per row. `frozen`,
         `increase_only`, `decrease_only`, `ranges` and `costs` limit what may change (see
-        `Schema.constrain`). Settings given here hold for this call only.
+        `Schema.constrain`). Answers hold for the models in `robust` too. Settings given here hold for this call only.
         """
         chosen = settings_of(self.settings, settings)
         self.model.refresh()
@@ -128,15 +130,17 @@ class Explainer:
         schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
         encoded = schema.encode(rows)
         begun = asked_so_far(self.model)
-        goal, x = self._goal(encoded, against, chosen), self._tensor(encoded)
+        goal, x = self._goal(encoded, against, chosen), self.tensor(encoded)
+        extend = among(self, robust, chosen) if len(robust) else None
 
         def solve(here: Tensor) -> Answers:
-            return answer(self._problem(x[here], goal.select(here), schema, chosen), chosen)
+            problem = self._problem(x[here], goal.select(here), schema, chosen)
+            return answer(problem if extend is None else extend(problem), chosen)
 
         if METHODS[chosen.method].wants_background:
             self._background(schema)
         found, spent = answer_within(self.model, solve, x, chosen.max_calls, chosen.n, begun)
-        call = {**asdict(chosen), "against": against, "domain": schema.domain, **limits}
+        call = {**asdict(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         return Explanations(self, found, schema, as_frame(rows).index, call, spent)
 
     def _goal(self, rows: Floats, against: Any, settings: Settings) -> Goal:
@@ -149,7 +153,7 @@ class Explainer:
         if wrong is not None:
             raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
         if against is None:
-            return Flip(checked_scores(self.model, self._tensor(rows)).argmax(dim=1), settings.confidence)
+            return Flip(checked_scores(self.model, self.tensor(rows)).argmax(dim=1), settings.confidence)
         codes = class_codes(many, self.model.classes, "against")
         return Against(torch.as_tensor(codes, device=self.model.device), settings.confidence)
 
@@ -165,7 +169,7 @@ class Explainer:
         predicted = self._scores(rows)[:, 0]
         spread = self.spread()
         ends = np.array([[end[0] for end in w.range(predicted[[i]], spread)] for i, w in enumerate(many)])
-        return Between(self._tensor(ends[:, 0]), self._tensor(ends[:, 1]), spread)
+        return Between(self.tensor(ends[:, 0]), self.tensor(ends[:, 1]), spread)
 
     def _problem(self, rows: Tensor, goal: Goal | None, schema: Schema, settings: Settings) -> Problem:
         space = self._space(schema, settings.distance)
@@ -250,8 +254,8 @@ class Explainer:
         if self.background_rows is None:
             return None
         if self._known is None:
-            rows = self._tensor(self.background_rows)
-            scores = None if self._seen is None or not self.model.stepwise else self._tensor(self._seen)
+            rows = self.tensor(self.background_rows)
+            scores = None if self._seen is None or not self.model.stepwise else self.tensor(self._seen)
             self._known = Background.of(self.model, self._space(schema), rows, scores)
         return self._known
 
@@ -279,7 +283,7 @@ class Explainer:
         conflict = torch.as_tensor(self.su > gamma + 1e-12, device=self.model.device)
         return conflict.fill_diagonal_(False)
 
-    def _tensor(self, rows: Floats) -> Tensor:
+    def tensor(self, rows: Floats) -> Tensor:
         return torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
 
     def _scores(self, rows: Floats) -> Floats:

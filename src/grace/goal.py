@@ -130,3 +130,21 @@ class Between(Goal):
 
     def select(self, index: Tensor) -> Between:
         return Between(self.low[index], self.high[index], self.scale)
+
+
+@dataclass(frozen=True)
+class Each(Goal):
+    """A goal that each of several models has to reach, by the same alternative; their scores stand side by side."""
+
+    goal: Goal
+    models: int
+
+    def margins(self, scores: Tensor) -> Tensor:
+        apart = scores.reshape(*scores.shape[:-1], self.models, -1)
+        return self.goal.margins(apart).amin(dim=-2)
+
+    def winners(self, scores: Tensor) -> Tensor:
+        return self.goal.winners(scores.reshape(len(scores), self.models, -1)[:, 0])
+
+    def select(self, index: Tensor) -> Each:
+        return Each(self.goal.select(index), self.models)

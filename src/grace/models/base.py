@@ -37,6 +37,11 @@ class Model(ABC):
         """How many scores a row has."""
         return len(self.classes) or 1
 
+    @property
+    def reported(self) -> int:
+        """How many of the scores, the first ones, people are told of."""
+        return self.width
+
     @abstractmethod
     def scores(self, rows: Tensor) -> Tensor:
         """(n, features) float64 rows to (n, classes) float64 scores."""

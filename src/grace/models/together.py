@@ -1,0 +1,54 @@
+"""Several models asked together: an answer that holds for all of them outlives the training of any one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from grace.errors import GraceError
+from grace.models.base import Model, checked_scores
+from grace.schema import Schema
+
+
+class Together(Model):
+    """The scores of a model and of others, side by side; people are told of the first."""
+
+    stepwise = True
+
+    def __init__(self, first: Model, others: Sequence[Model]) -> None:
+        self.models = (first, *others)
+        self.classes, self.schema, self.task, self.device = first.classes, first.schema, first.task, first.device
+        self.tolerance = max(m.tolerance for m in self.models)
+        self.order = [_order(first, model) for model in self.models]
+
+    @property
+    def width(self) -> int:
+        return self.reported * len(self.models)
+
+    @property
+    def reported(self) -> int:
+        return self.models[0].width
+
+    def scores(self, rows: Tensor) -> Tensor:
+        parts = zip(self.models, self.order, strict=True)
+        return torch.cat([checked_scores(m, rows)[:, order] for m, order in parts], dim=1)
+
+    def bind(self, schema: Schema, rows: Tensor) -> None:
+        for model in self.models:
+            model.bind(schema, rows)
+
+    def refresh(self) -> None:
+        for model in self.models:
+            model.refresh()
+
+
+def _order(first: Model, model: Model) -> list[int]:
+    """Where the classes of the first model stand in another."""
+    if model.task != first.task or set(model.classes) != set(first.classes):
+        raise GraceError(
+            f"robust: a model has the classes {list(model.classes)}, the one explained has {list(first.classes)}; "
+            "give models of the same task"
+        )
+    return [model.classes.index(c) for c in first.classes] or [0]

@@ -1,0 +1,64 @@
+"""Answers that outlive one network: found so that they hold for several models, and counted over others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grace.answers import Answers
+from grace.errors import GraceError
+from grace.features import Floats
+from grace.goal import Each
+from grace.methods import METHODS
+from grace.models.together import Together
+from grace.models.wrapping import wrap
+from grace.problem import Background, Problem
+from grace.settings import Settings
+
+if TYPE_CHECKING:
+    from grace.explainer import Explainer
+
+
+def among(explainer: Explainer, models: Sequence[Any], settings: Settings) -> Callable[[Problem], Problem]:
+    """A problem made one about all these models: each has to reach the goal."""
+    if settings.method != "search":
+        raise GraceError(f"robust= needs method='search'; {settings.method!r} knows a single model")
+    if settings.prove:
+        raise GraceError("prove= is about a single network; leave it or robust= out")
+    together = beside(explainer, models)
+    known: Background | None = None
+
+    def extend(problem: Problem) -> Problem:
+        nonlocal known
+        rows = explainer.background_rows
+        if known is None and rows is not None and METHODS[settings.method].wants_background:
+            known = Background.of(together, problem.space, explainer.tensor(rows))
+        return replace(problem, model=together, goal=Each(problem.goal, len(together.models)), background=known)
+
+    return extend
+
+
+def validity(explainer: Explainer, models: Sequence[Any], answers: Answers) -> Floats:
+    """The share of the models that give each contrastive row the class that the explained one gives it."""
+    if explainer.model.task == "regression":
+        raise GraceError("validity is about classes; for a model that predicts a number compare the predictions")
+    together = beside(explainer, models)
+    scores = together.scores(explainer.tensor(answers.contrast)).cpu().numpy()
+    classes = scores.reshape(len(scores), len(together.models), -1).argmax(axis=2)
+    share = (classes[:, 1:] == answers.after.argmax(axis=1)[:, None]).mean(axis=1)
+    return np.where(answers.success, share, np.nan)
+
+
+def beside(explainer: Explainer, models: Sequence[Any]) -> Together:
+    """The explained model and the others, which are read on its table and where it lives."""
+    if len(models) == 0:
+        raise GraceError("give at least one other model")
+    others = [wrap(model).on(explainer.model.device) for model in models]
+    together = Together(explainer.model, others)
+    rows = explainer.background_rows
+    if rows is not None:
+        together.bind(explainer.schema, explainer.tensor(rows[:64]))
+    return together
