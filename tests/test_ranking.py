@@ -143,3 +143,17 @@ def test_gini_importance_as_in_a_regression_tree() -> None:
     for i in range(8):
         tree = DecisionTreeRegressor(max_depth=2, random_state=0).fit(near[i], soft[i])
         assert found[i] == pytest.approx(tree.feature_importances_, abs=1e-9)
+
+
+def test_equal_neighbours_are_the_same_alone_and_in_a_batch() -> None:
+    """More rows at the same distance than are asked for, told apart by nothing but rounding."""
+    generator = torch.Generator().manual_seed(0)
+    codes = torch.randint(0, 3, (400, 4), generator=generator)
+    background = torch.nn.functional.one_hot(codes, 3).flatten(1).to(torch.float64) / 2**0.5
+    points = background[:37]
+    together, _ = nearest_rows(points, background, 6)
+    alone = torch.cat([nearest_rows(points[[i]], background, 6)[0] for i in range(len(points))])
+    assert torch.equal(together, alone)
+    exact = torch.cdist(points, background).round(decimals=9)
+    expected = exact.argsort(dim=1, stable=True)[:, :6]
+    assert torch.equal(together, expected)

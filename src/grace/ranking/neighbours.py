@@ -9,6 +9,7 @@ from torch import Tensor
 
 BLOCK_BYTES = 1 << 26
 SPARE = 8  # proposals beyond those asked for, so that rounding in the fast distances does no harm
+GRAIN = 2.0**28  # distances are told apart to this share of the farthest
 
 
 def nearest_rows(
@@ -24,12 +25,15 @@ def nearest_rows(
     centre = background.mean(dim=0)
     others = background - centre
     squares = others.square().sum(dim=1)
+    place = torch.arange(total, dtype=points.dtype, device=points.device)
     step = max(1, BLOCK_BYTES // (8 * total))
     index = torch.zeros(n, count, dtype=torch.int64, device=points.device)
     found = torch.zeros(n, count, dtype=torch.bool, device=points.device)
     for start in range(0, n, step):
         block = points[start : start + step] - centre
-        rough = squares - 2 * block @ others.T
+        rough = (squares + block.square().sum(dim=1, keepdim=True) - 2 * block @ others.T).clamp_min(0)
+        # ties, which rounding would break one way or the other, go to the lower index
+        rough = (rough / rough.amax(dim=1, keepdim=True).clamp_min(1e-300) * GRAIN).round() * total + place
         if allowed is not None:
             rows = torch.arange(start, start + len(block), device=points.device)
             rough.masked_fill_(~allowed(rows), torch.inf)

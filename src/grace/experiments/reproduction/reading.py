@@ -13,7 +13,7 @@ from decimal import Decimal
 from grace.degrees import Becomes, By, Instead, Said, Times, Way
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
-from grace.languages import en, load
+from grace.languages import DEFAULT, en, load
 from grace.schema import Schema
 from grace.wording import class_word, feature_in, row_words
 
@@ -47,7 +47,7 @@ def contrast(text: str, schema: Schema) -> Contrast | None:
     if not text.startswith(HEAD):
         return None
     body, joint, rest = text.removeprefix(HEAD).rpartition(JOINT)
-    features = [feature_in(f, schema.language, "en") for f in schema.features]
+    features = [feature_in(f, schema.language, DEFAULT) for f in schema.features]
     features.sort(key=lambda f: -len(f.phrase))
     moves = next(_clauses(body, features, None), None) if joint else None
     if moves is None:
@@ -57,9 +57,9 @@ def contrast(text: str, schema: Schema) -> Contrast | None:
 
 def _class(rest: str, schema: Schema) -> Value:
     """The class in "classified the row as A rather than B. ..."."""
-    words = row_words(schema, "en")
+    words = row_words(schema, DEFAULT)
     for label in schema.classes:
-        said = words["verb"].format(**{"row": words["row"], "class": class_word(words, label, load("en"))})
+        said = words["verb"].format(**{"row": words["row"], "class": class_word(words, label, load(DEFAULT))})
         if rest.startswith(said + VERSUS):
             return label
     raise GraceError(f"no class of the schema is meant by {rest!r}")

@@ -20,6 +20,7 @@ from grace.experiments.reproduction.reader import POLICIES, Belief, Known, Shown
 from grace.experiments.reproduction.subject import Subject
 from grace.explainer import Explainer
 from grace.features import Bools, Floats
+from grace.languages import DEFAULT
 from grace.lime import Lime
 from grace.models.base import softmax
 
@@ -57,7 +58,7 @@ def _texts(subject: Subject, sizes: Sizes, method: str, frame: pd.DataFrame) -> 
     explainer = subject.explainer
     if method == "grace":
         batch = explainer.explain(frame, domain="central")
-        return lambda i, style: batch[i].text(style, template="had", language="en")
+        return lambda i, style: batch[i].text(style, template="had", language=DEFAULT)
     said: list[str] = [""] * len(frame)
     if method == "lime":
         lime = Lime(explainer, samples=sizes.lime_samples, seed=subject.run)
