@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
-QUICK := schema information models ranking methods reference search polish certificate gap robust text explanation metrics \
+QUICK := schema information models ranking methods reference search polish certificate gap robust plausibility text explanation metrics \
   store bad_input datasets
 TORCH := $(shell grep '^torch==' constraints.txt)
 
@@ -24,6 +24,7 @@ bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/minimal.py
 	$(BIN)/python benchmarks/robust.py
+	$(BIN)/python benchmarks/realism.py
 	$(BIN)/python benchmarks/speed.py
 
 lint: .venv/.dev

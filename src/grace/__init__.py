@@ -14,11 +14,12 @@ methods      search, gradient, local, nearest, deepfool: rows to contrastive row
 polish       makes any x̃ irreducible, near and sayable
 certificate  proves that no smaller change exists, on the bounds of relaxation
 answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
+robust       answers that hold for several models; plausibility: that are typical of their class
 explanation  one answer, batch many; text, pictures, report, metrics and ways_out say what was found
 degrees      how precisely a difference is said; wording finds the words, languages has one file per language
 lime         LIME in the same terms; study runs the paper's user studies of both
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
-experiments  benchmarks beside other libraries
+experiments  benchmarks beside other libraries, and the paper's experiments again
 web          the page behind `grace serve`, and its JSON API
 """
 

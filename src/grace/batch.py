@@ -23,6 +23,7 @@ from grace.models.base import softmax
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.look import look
+from grace.plausibility import plausibility
 from grace.robust import validity
 from grace.schema import Schema
 from grace.text import Saying
@@ -216,6 +217,11 @@ class Explanations:
         """The share of other models, such as this one trained anew, that also give each contrastive row its new
         class; NaN where there is none."""
         return validity(self.explainer, models, self.answers)
+
+    def plausibility(self) -> Floats:
+        """How typical each contrastive row is of its new class: the share of that class's training rows that lie
+        farther out; NaN where there is none."""
+        return plausibility(self.explainer, self.answers)
 
     def to_frame(self, **how: Unpack[Saying]) -> pd.DataFrame:
         """One line per row: classes, success, number of changes, the predicate, distance and sentence, said as

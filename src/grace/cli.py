@@ -246,6 +246,7 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
 @click.option("--prove/--no-prove", default=None, help="Prove that no smaller change exists (ReLU networks).")
 @click.option("--budget", type=float, help="Seconds a proof may take per row.")
 @click.option("--confidence", type=float, help="The probability the contrast class has to reach, such as 0.6.")
+@click.option("--plausible", type=float, help="How typical of its new class the row has to be, such as 0.1.")
 @click.option("--prefer", type=click.Choice(("fewest", "nearest")), help="Fewest features first, or smallest distance.")
 @click.option("--frozen", multiple=True, metavar="COLUMN", help="A column that must not change; may be repeated.")
 @click.option("--increase-only", multiple=True, metavar="COLUMN", help="A column that may only go up.")

@@ -24,6 +24,7 @@ from grace.learning import anywhere, asked, learn, medians, spread_of, takes_mis
 from grace.methods import METHODS
 from grace.models import wrap
 from grace.models.base import checked_scores, class_codes, device_of
+from grace.plausibility import Typicality, typical
 from grace.problem import Background, Problem
 from grace.robust import among
 from grace.schema import Schema
@@ -92,6 +93,7 @@ class Explainer:
             self._medians, self._spread, self._seen = learnt.medians, learnt.spread, learnt.scores
         self._spaces: dict[tuple[Domain, str], Space] = {}
         self._known: Background | None = None
+        self._typical: Typicality | None = None
         self._su_raw: Floats | None = None
         self._given: tuple[str, Floats] | None = None
 
@@ -135,7 +137,8 @@ class Explainer:
 
         def solve(here: Tensor) -> Answers:
             problem = self._problem(x[here], goal.select(here), schema, chosen)
-            return answer(problem if extend is None else extend(problem), chosen)
+            problem = problem if extend is None else extend(problem)
+            return answer(typical(self, problem, chosen) if chosen.plausible else problem, chosen)
 
         if METHODS[chosen.method].wants_background:
             self._background(schema)
@@ -268,6 +271,18 @@ class Explainer:
             known = self._seen if self.model.stepwise else None
             self._given = weights, self._scores(self.background_rows) if known is None else known
         return self._given[1]
+
+    def typicality(self) -> Typicality:
+        """What the training rows of each class look like."""
+        classes = self.background_classes()
+        if classes is None or self.background_rows is None:
+            raise GraceError("what is typical is known from training rows; give train=, or save with background rows")
+        if self.model.task == "regression":
+            raise GraceError("what is typical is known of classes; this model predicts a number")
+        if self._typical is None:
+            rows, codes = self.tensor(self.background_rows), torch.as_tensor(classes, device=self.model.device)
+            self._typical = Typicality.of(self._space(self.schema), rows, codes, len(self.model.classes))
+        return self._typical
 
     def background_classes(self) -> Codes | None:
         """The class that the model gives each background row, as positions; None if there are none."""

@@ -30,6 +30,10 @@ class Goal(ABC):
     def winners(self, scores: Tensor) -> Tensor:
         """Which classes (n, classes) would count as an answer."""
 
+    def pick(self, per_class: Tensor) -> Tensor:
+        """From a value per class (n, ..., classes) those of the alternatives."""
+        return per_class
+
     asks_for_one: bool = False
     """Whether one class was asked for, which has to beat all others."""
 
@@ -104,6 +108,10 @@ class Against(Goal):
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes == self.wanted[:, None]
 
+    def pick(self, per_class: Tensor) -> Tensor:
+        index = self.wanted.reshape(-1, *[1] * (per_class.dim() - 1)).expand(*per_class.shape[:-1], 1)
+        return per_class.gather(-1, index)
+
     asks_for_one = True
 
     def select(self, index: Tensor) -> Against:
@@ -142,6 +150,9 @@ class Each(Goal):
     def margins(self, scores: Tensor) -> Tensor:
         apart = scores.reshape(*scores.shape[:-1], self.models, -1)
         return self.goal.margins(apart).amin(dim=-2)
+
+    def pick(self, per_class: Tensor) -> Tensor:
+        return self.goal.pick(per_class)
 
     def winners(self, scores: Tensor) -> Tensor:
         return self.goal.winners(scores.reshape(len(scores), self.models, -1)[:, 0])

@@ -37,6 +37,7 @@ class Settings:
     polish: bool = True
     as_printed: bool = False
     max_calls: int = 0
+    plausible: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -50,7 +51,7 @@ class Settings:
                 raise GraceError(f"{name}={number!r}: it must be a whole number of at least 1")
         if isinstance(self.max_calls, bool) or not isinstance(self.max_calls, int) or self.max_calls < 0:
             raise GraceError(f"max_calls={self.max_calls!r}: it must be a whole number, 0 for no limit")
-        for name, most in (("gamma", 1.0), ("confidence", 0.999999), ("budget", float("inf"))):
+        for name, most in (("gamma", 1.0), ("confidence", 0.999999), ("plausible", 0.999999), ("budget", float("inf"))):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= most:
                 limits = (
