@@ -4,6 +4,7 @@ categories, text and dates. A date is the number of days since 1970.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -55,6 +56,17 @@ def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:
 
 def is_date(feature: Feature) -> bool:
     return feature.dtype.startswith(DATE)
+
+
+def plain_numbers(frame: pd.DataFrame, features: Sequence[Feature]) -> Floats | None:
+    """All cells at once, where every column is one of plain numbers and nothing is missing or infinite; else None.
+    Column by column costs milliseconds, which a single row should not wait for."""
+    if not all(isinstance(f, Numeric) for f in features) or not all(t.kind in "fiu" for t in frame.dtypes):
+        return None
+    if not all(isinstance(t, np.dtype) for t in frame.dtypes):
+        return None
+    values = frame.to_numpy(dtype=np.float64)
+    return values if np.isfinite(values).all() else None
 
 
 def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:

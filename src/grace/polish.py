@@ -17,7 +17,8 @@ from grace.space import nearly_first, nearly_sorted
 EXHAUSTIVE = 10  # up to this many changes every subset is tried
 MORE_DIGITS = 6  # how many digits beyond the usual ones a value may get if nothing coarser works
 SCAN = 16  # values tried between x and the candidate before bisection
-BISECTIONS = 60
+ROUNDS_OF_FOUR = 30  # of four parts each: enough for any number of steps
+QUARTERS = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
 ROUNDS = 4
 CHUNK_BYTES = 1 << 27
 
@@ -234,14 +235,16 @@ def pull_back_one(problem: Problem, contrast: Tensor, feature: Tensor, digits: T
     first = nearly_first((~hits).to(contrast.dtype))
     works = tried.gather(1, first[:, None])[:, 0]
     fails = torch.where(first > 0, tried.gather(1, (first - 1).clamp_min(0)[:, None])[:, 0], works)
-    for _ in range(BISECTIONS):
+    for _ in range(ROUNDS_OF_FOUR):
         open_ = positions(works - fails > 1)
         if len(open_) == 0:
             break
-        middle = ((works[open_] + fails[open_]) / 2).floor()
-        ok = reached(middle[:, None], problem.select(open_), open_)[:, 0]
-        works[open_] = torch.where(ok, middle, works[open_])
-        fails[open_] = torch.where(ok, fails[open_], middle)
+        apart = works[open_] - fails[open_]
+        tried = fails[open_][:, None] + (apart[:, None] * QUARTERS.to(apart.device)).floor().clamp_min(1)
+        ok = reached(tried, problem.select(open_), open_)
+        ends = torch.cat([fails[open_][:, None], tried, works[open_][:, None]], dim=1)
+        first = nearly_first((~torch.cat([ok, torch.ones_like(ok[:, :1])], dim=1)).to(apart.dtype))[:, None]
+        works[open_], fails[open_] = ends.gather(1, first + 1)[:, 0], ends.gather(1, first)[:, 0]
     value = on_grid(begin + sign * works, level)
     same = works == length
     return contrast.scatter(1, column, torch.where(same, contrast.gather(1, column)[:, 0], value)[:, None])

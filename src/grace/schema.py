@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.columns import decode_column, dtype_of, encode_column, feature_of, with_gaps
+from grace.columns import decode_column, dtype_of, encode_column, feature_of, plain_numbers, with_gaps
 from grace.errors import GraceError
 from grace.features import (
     Bools,
@@ -180,6 +180,9 @@ class Schema:
             for column in frame.columns:
                 if column not in names and column != self.target:
                     raise GraceError(f"column {column!r} is unknown to the model; drop it")
+        plain_rows = plain_numbers(frame[names], self.features)
+        if plain_rows is not None:
+            return plain_rows
         out = np.empty((len(frame), len(names)))
         for j, feature in enumerate(self.features):
             cells = frame[feature.name]

@@ -37,6 +37,7 @@ class Space:
         numeric = [f for f in schema.features if isinstance(f, Numeric)]
         self.is_numeric = tensor([isinstance(f, Numeric) for f in schema.features], torch.bool)
         self.is_integer = tensor([isinstance(f, Numeric) and bool(f.integer) for f in schema.features], torch.bool)
+        self.has_integers = any(isinstance(f, Numeric) and bool(f.integer) for f in schema.features)
         self.digits = tensor([f.digits if isinstance(f, Numeric) else 0 for f in schema.features], torch.int64)
         self.weight = tensor([f.cost for f in schema.features])
         self.fixed = tensor([f.frozen for f in schema.features], torch.bool)
@@ -75,9 +76,11 @@ class Space:
 
     def lift(self, rows: Tensor) -> Tensor:
         """The coordinates of rows."""
+        if not self.categorical:
+            return rows
         parts = [rows[:, self.is_numeric]]
         parts += [self.vectors[j][rows[:, j].long()] for j in self.categorical]
-        return torch.cat(parts, dim=1) if self.categorical else parts[0]
+        return torch.cat(parts, dim=1)
 
     def limits(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Lowest and highest new value of each cell, and whether it may change at all."""
@@ -92,10 +95,13 @@ class Space:
 
     def land(self, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """P: the row within the limits nearest to a point. A category is the one with the nearest vector."""
-        rows = point.new_zeros(len(point), len(self.spread))
-        rows[:, self.is_numeric] = point[:, : self.plain]
+        rows = point
+        if self.categorical:
+            rows = point.new_zeros(len(point), len(self.spread))
+            rows[:, self.is_numeric] = point[:, : self.plain]
         rows = torch.minimum(torch.maximum(rows, low), high)
-        rows = torch.where(self.is_integer, rows.round(), rows)
+        if self.has_integers:
+            rows = torch.where(self.is_integer, rows.round(), rows)
         for j in self.categorical:
             table = self.vectors[j][self.open[j]]
             apart = (point[:, None, self.blocks[j]] - table).square().sum(dim=2)
@@ -111,10 +117,12 @@ class Space:
 
     def per_coordinate(self, per_feature: Tensor) -> Tensor:
         """A value per feature, repeated for each of its coordinates."""
-        return per_feature[..., self.owner]
+        return per_feature[..., self.owner] if self.categorical else per_feature
 
     def per_feature(self, values: Tensor) -> Tensor:
         """A value per coordinate, summed over the coordinates of each feature."""
+        if not self.categorical:
+            return values
         out = values.new_zeros(len(values), len(self.spread))
         return out.index_add_(1, self.owner, values)
 

@@ -7,14 +7,12 @@ tried too, so that the search never does worse than they do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from grace.methods.back import way_back
 from grace.methods.moves import Moves, moves_of
-from grace.methods.walk import gradient, local
+from grace.methods.walk import both, gradient
 from grace.polish import polish
 from grace.problem import Problem, positions
 from grace.space import nearly_sorted
@@ -54,8 +52,7 @@ def search(problem: Problem) -> Tensor:
         if k == 0:
             best, _ = per_feature_best(margin, moves, found.shape[1])
             moves = moves.thinned(part).of_features(strongest(best[:, 0]))
-    for walk in walks(problem):
-        walked = walk(problem)
+    for walked in walks(problem):
         hit = positions((walked != problem.rows).any(dim=1))
         candidates.append((hit, walked[hit]))
     # all in one go: polish is many small steps, which cost the same for few rows as for many
@@ -68,11 +65,11 @@ def search(problem: Problem) -> Tensor:
     return found
 
 
-def walks(problem: Problem) -> tuple[Callable[[Problem], Tensor], ...]:
+def walks(problem: Problem) -> list[Tensor]:
     """What else is tried. Slopes of a black box cost many questions; its way back from a training row costs few."""
     if problem.model.stepwise:
-        return () if problem.background is None else (way_back,)
-    return (gradient,) if problem.background is None else (gradient, local)
+        return [] if problem.background is None else [way_back(problem)]
+    return [gradient(problem)] if problem.background is None else both(problem)
 
 
 def take_better(problem: Problem, found: Tensor, index: Tensor, answers: Tensor) -> None:

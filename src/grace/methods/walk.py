@@ -34,6 +34,15 @@ def local(problem: Problem) -> Tensor:
     return grow(problem, rank_local(problem, v), v)
 
 
+def both(problem: Problem) -> list[Tensor]:
+    """The answers of GRACE-Gradient and GRACE-Local, which take their steps together."""
+    v, slope = nearest_alternative(problem)
+    first = rank_gradient_as_printed(problem, v) if problem.as_printed else rank_gradient(problem, slope)
+    twice = torch.arange(len(problem), device=v.device).repeat(2)
+    rows = grow(problem.select(twice), torch.cat([first, rank_local(problem, v)]), v[twice])
+    return list(rows.chunk(2))
+
+
 def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
     """Algorithm 1: S = the first k features of U*, for k = 1 ... K, until the row reaches the goal.
     Returns the original row where it never does."""
@@ -109,6 +118,9 @@ def margin_of(goal: Goal, alternative: Tensor, scores: Tensor) -> Tensor:
 def outward_removed(problem: Problem, rows: Tensor, slope: Tensor) -> Tensor:
     """The slope without the coordinates that sit at their bound and are pushed outwards."""
     space = problem.space
+    if not space.categorical:
+        out = ((rows >= problem.high) & (slope > 0)) | ((rows <= problem.low) & (slope < 0))
+        return slope.masked_fill(out, 0)
     numeric = space.is_numeric
     x, g = rows[:, numeric], slope[:, : space.plain]
     out = ((x >= problem.high[:, numeric]) & (g > 0)) | ((x <= problem.low[:, numeric]) & (g < 0))
