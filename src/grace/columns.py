@@ -65,7 +65,7 @@ def plain_numbers(frame: pd.DataFrame, features: Sequence[Feature]) -> Floats | 
         return None
     if not all(isinstance(t, np.dtype) for t in frame.dtypes):
         return None
-    values = frame.to_numpy(dtype=np.float64)
+    values = frame.to_numpy(dtype=np.float64, copy=True)  # pandas may hand out what must not be written to
     return values if np.isfinite(values).all() else None
 
 
