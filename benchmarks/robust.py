@@ -8,14 +8,12 @@ are put to five networks that nobody was given.
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+from per_table import main
 
 import grace
 from grace import datasets
@@ -70,18 +68,5 @@ them as well makes most answers hold on networks not seen; the price is in fidel
     (out / "robustness.md").write_text(text, encoding="utf-8")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="diabetes,cancer95,phoneme,magic,biodeg,spam")
-    parser.add_argument("--rows", type=int, default=100)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("docs"))
-    args = parser.parse_args()
-    names = args.data.split(",")
-    with ProcessPoolExecutor(args.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        parts = list(pool.map(run, names, [args.rows] * len(names)))
-    write(pd.DataFrame([line for part in parts for line in part]), args.out)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, "diabetes,cancer95,phoneme,magic,biodeg,spam", run, write)

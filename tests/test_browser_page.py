@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -22,17 +21,6 @@ if TYPE_CHECKING:
 api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no test in a real browser")
 expect = api.expect
 expect.set_options(timeout=10_000)
-CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if not CHROMIUM.exists():
-        pytest.skip(f"there is no browser at {CHROMIUM} (set CHROMIUM): no test in a real browser")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @contextmanager

@@ -51,8 +51,8 @@ def test_agrees_with_trying_everything(seed: int, distance: str) -> None:
         assert (1 - ENOUGH) * nearest - 1e-9 <= float(bound[i]) <= nearest + 1e-9
 
 
-def test_a_boundary_known_by_hand() -> None:
-    """f says "yes" from a + b = 3 on; from (0, 0) the nearest answer costs 3 / spread."""
+def from_three_on() -> tuple[grace.Explainer, float]:
+    """f says "yes" from a + b = 3 on; from (0, 0) the nearest answer costs 3 / spread. The second is the spread."""
     frame = pd.DataFrame({"a": np.linspace(-5, 5, 41), "b": np.linspace(5, -5, 41)})
     module = nn.Sequential(nn.Linear(2, 1))
     with torch.no_grad():
@@ -60,10 +60,24 @@ def test_a_boundary_known_by_hand() -> None:
         module[0].bias.fill_(-3.0)
     model = grace.wrap(module, classes=["no", "yes"], outputs="logits")
     explainer = grace.Explainer(model, frame, domain="minmax", gamma=1.0)
+    return explainer, explainer.schema.features[0].spread
+
+
+def test_a_boundary_known_by_hand() -> None:
+    explainer, spread = from_three_on()
     e = explainer.explain({"a": 0.0, "b": 0.0}, prove=True)[0]
-    spread = explainer.schema.features[0].spread
     assert e.distance == pytest.approx(3 / spread, rel=0.01)
     assert 0.985 * 3 / spread < e.proof["distance_at_least"] <= 3 / spread * (1 + 1e-6)
+
+
+def test_far_answers_have_the_bound_of_near_ones() -> None:
+    """The bound is about the features, not about the values that an answer happens to have."""
+    explainer, spread = from_three_on()
+    rows = np.zeros((3, 2))
+    problem = explainer._problem(explainer.tensor(rows), None, explainer.schema, explainer.settings)
+    bound = distance_bound(problem, torch.tensor([[5.0, 5.0], [2.0, 4.5], [0.0, 5.0]], dtype=torch.float64), budget=10)
+    assert (bound <= 3 / spread * (1 + 1e-6)).all()
+    assert (bound >= (1 - ENOUGH) * 3 / spread * (1 - 1e-6)).all()
 
 
 def test_a_proof_says_what_it_is_about() -> None:

@@ -16,34 +16,13 @@ from hypothesis import strategies as st
 import grace
 from grace import GraceError
 from grace.features import Categorical, Numeric
-from grace.web.pages import create_app
 from grace.web.rows import cell, parse_table, read_row, written
 from grace.web.served import Served
 from grace.web.state import read_state
 from studies import EVIL
-from visitors import Tags, cancer_model, evil_model, says
+from visitors import Tags, says
 
 CLASS = "<i>yes</i>"
-
-
-@pytest.fixture(scope="module")
-def evil() -> Served:
-    return evil_model()
-
-
-@pytest.fixture(scope="module")
-def cancer() -> Served:
-    return cancer_model()
-
-
-@pytest.fixture(scope="module")
-def client(cancer: Served, evil: Served) -> TestClient:
-    return TestClient(create_app([cancer, evil]), raise_server_exceptions=False)
-
-
-@pytest.fixture(scope="module")
-def alone(evil: Served) -> TestClient:
-    return TestClient(create_app([evil]), raise_server_exceptions=False)
 
 
 # -- pages ------------------------------------------------------------------------------------

@@ -26,29 +26,9 @@ from grace.web.guard import MOST_BYTES
 from grace.web.pages import create_app
 from grace.web.served import Answer, Question, Served
 from studies import EVIL, explainer, people
-from visitors import Tags, cancer_model, evil_model
+from visitors import Tags
 
 CLASS = "<i>yes</i>"
-
-
-@pytest.fixture(scope="module")
-def evil() -> Served:
-    return evil_model()
-
-
-@pytest.fixture(scope="module")
-def cancer() -> Served:
-    return cancer_model()
-
-
-@pytest.fixture(scope="module")
-def client(cancer: Served, evil: Served) -> TestClient:
-    return TestClient(create_app([cancer, evil]), raise_server_exceptions=False)
-
-
-@pytest.fixture(scope="module")
-def alone(evil: Served) -> TestClient:
-    return TestClient(create_app([evil]), raise_server_exceptions=False)
 
 
 # -- the API ----------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ information  entropy, MDLP bins, symmetrical uncertainty (SU)
 ranking      W_Gradient, W_Local, and W_Entropy (SU ≤ γ) around either
 methods      search, gradient, local, nearest, deepfool: rows to contrastive rows
 polish       makes any x̃ irreducible, near and sayable
-certificate  proves that no smaller change exists, on the bounds of relaxation
+certificate  proves that no smaller change exists: prover branches over nodes, relaxation bounds them; gap: nor a nearer
 answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
-robust       answers that hold for several models; plausibility: that are typical of their class
+demands      more to ask of answers: robust, that they hold for other models; plausibility, that they are typical
 explanation  one answer, batch many; text, pictures, report, metrics and ways_out say what was found
 degrees      how precisely a difference is said; wording finds the words, languages has one file per language
 lime         LIME in the same terms; study runs the paper's user studies of both

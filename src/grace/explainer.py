@@ -15,6 +15,7 @@ from torch import Tensor
 from grace.answers import Answers, answer
 from grace.asking import answer_within, asked_so_far
 from grace.batch import Explanations
+from grace.demands import demands
 from grace.errors import GraceError
 from grace.features import Domain, Floats, Numeric, Value, tail_of
 from grace.frames import as_frame, some
@@ -24,9 +25,8 @@ from grace.learning import anywhere, asked, learn, medians, spread_of, takes_mis
 from grace.methods import METHODS
 from grace.models import wrap
 from grace.models.base import checked_scores, class_codes, device_of
-from grace.plausibility import Typicality, typical
+from grace.plausibility import Typicality
 from grace.problem import Background, Problem
-from grace.robust import among
 from grace.schema import Schema
 from grace.settings import Settings, settings_of
 from grace.space import Space
@@ -93,7 +93,7 @@ class Explainer:
             self._medians, self._spread, self._seen = learnt.medians, learnt.spread, learnt.scores
         self._spaces: dict[tuple[Domain, str], Space] = {}
         self._known: Background | None = None
-        self._typical: Typicality | None = None
+        self._typical: tuple[Floats, Typicality] | None = None
         self._su_raw: Floats | None = None
         self._given: tuple[str, Floats] | None = None
 
@@ -133,12 +133,10 @@ class Explainer:
         encoded = schema.encode(rows)
         begun = asked_so_far(self.model)
         goal, x = self._goal(encoded, against, chosen), self.tensor(encoded)
-        extend = among(self, robust, chosen) if len(robust) else None
+        demand = demands(self, robust, chosen)
 
         def solve(here: Tensor) -> Answers:
-            problem = self._problem(x[here], goal.select(here), schema, chosen)
-            problem = problem if extend is None else extend(problem)
-            return answer(typical(self, problem, chosen) if chosen.plausible else problem, chosen)
+            return answer(demand(self._problem(x[here], goal.select(here), schema, chosen)), chosen)
 
         if METHODS[chosen.method].wants_background:
             self._background(schema)
@@ -274,15 +272,15 @@ class Explainer:
 
     def typicality(self) -> Typicality:
         """What the training rows of each class look like."""
-        classes = self.background_classes()
-        if classes is None or self.background_rows is None:
+        scores = self.background_scores()
+        if scores is None or self.background_rows is None:
             raise GraceError("what is typical is known from training rows; give train=, or save with background rows")
         if self.model.task == "regression":
             raise GraceError("what is typical is known of classes; this model predicts a number")
-        if self._typical is None:
-            rows, codes = self.tensor(self.background_rows), torch.as_tensor(classes, device=self.model.device)
-            self._typical = Typicality.of(self._space(self.schema), rows, codes, len(self.model.classes))
-        return self._typical
+        if self._typical is None or self._typical[0] is not scores:  # the model may have been trained on
+            rows, codes = self.tensor(self.background_rows), self.tensor(scores).argmax(dim=1)
+            self._typical = scores, Typicality.of(self._space(self.schema), rows, codes, len(self.model.classes))
+        return self._typical[1]
 
     def background_classes(self) -> Codes | None:
         """The class that the model gives each background row, as positions; None if there are none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,9 @@ Range = Mapping[str, float | None]
 """What was asked for: "low" and "high", None where there is no limit, and the "spread" of predictions."""
 
 
-def ranges(against: object, predicted: Floats, spread: float) -> list[Range]:
+def ranges(against: Wanted | Sequence[Wanted], predicted: Floats, spread: float) -> list[Range]:
     """What was asked for, row by row."""
-    many: list[Wanted] = list(against) if isinstance(against, list | tuple) else [against] * len(predicted)  # type: ignore[list-item]
+    many = list(against) if isinstance(against, Sequence) else [against] * len(predicted)
     ends = [w.range(predicted[[i]], spread) for i, w in enumerate(many)]
     return [{"low": _finite(low[0]), "high": _finite(high[0]), "spread": spread} for low, high in ends]
 

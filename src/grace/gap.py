@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from grace.certificate import network_of
-from grace.nodes import Nodes, halved
+from grace.nodes import Nodes, halved, shares
 from grace.problem import Problem, positions
 from grace.relaxation import Relaxation
 from grace.space import NORMS
 
 ENOUGH = 0.01  # a gap that need not be closed
 AT_ONCE = 4096
-MOST_BOXES = 1 << 18
+MOST_BOXES = 1 << 18  # kept beyond the first
 
 
 def distance_bound(problem: Problem, contrast: Tensor, budget: float = 1.0) -> Tensor:
@@ -32,37 +32,30 @@ def distance_bound(problem: Problem, contrast: Tensor, budget: float = 1.0) -> T
     best = problem.space.distance(problem.rows, contrast)  # of answers, whether or not a person can say them
     least, seconds = best.clone(), torch.zeros_like(best)  # least: of boxes given up
     pool = whole(problem, relaxation, contrast)
+    limit = len(pool) + MOST_BOXES
     while len(pool):
         part, pool = pool.at(slice(AT_ONCE)), pool.at(slice(AT_ONCE, None))
         begun = time.perf_counter()
         part = nearer(problem, relaxation, part, best)
-        late = (seconds[part.row] >= budget) | (len(pool) > MOST_BOXES)
+        late = (seconds[part.row] >= budget) | (len(pool) > limit)
         going = part.at(positions(~late))
         split, done = halved(problem, relaxation.slots, going, rates(problem, going))
         for given_up in (part.at(positions(late)), done):
             least.scatter_reduce_(0, given_up.row, given_up.bound, "amin")
         pool = Nodes.join([pool, split])
-        share = torch.bincount(part.row, minlength=len(best)).to(best.dtype)
-        seconds += share / share.sum().clamp_min(1) * (time.perf_counter() - begun)
+        seconds += shares(part.row, len(best), begun)
     return torch.minimum(least, (1 - ENOUGH) * best)
 
 
 def whole(problem: Problem, relaxation: Relaxation, contrast: Tensor) -> Nodes:
     """One box per row and class that may win: the changed features anywhere, left alone included."""
-    scores = relaxation.network.scores(problem.rows)
-    wanted = problem.goal.winners(scores)
-    wanted[torch.arange(len(scores), device=scores.device), relaxation.own] = False
-    row, target = torch.nonzero(wanted & (contrast != problem.rows).any(dim=1)[:, None], as_tuple=True)
+    row, target = relaxation.contests((contrast != problem.rows).any(dim=1))
     changed = (contrast != problem.rows)[row]
     count = max(1, int(changed.sum(dim=1).max())) if len(row) else 1
     real, feature = changed.to(torch.uint8).sort(dim=1, descending=True, stable=True)
     real, feature = real[:, :count].bool(), feature[:, :count]
     x = problem.rows[row].gather(1, feature)
     low, high = (torch.where(real, side[row].gather(1, feature), x) for side in (problem.low, problem.high))
-    options = torch.zeros(len(row), relaxation.option_count, dtype=torch.bool, device=row.device)
-    for j, slot in relaxation.slots.items():
-        options[:, slot][:, problem.space.open[j]] = True
-        options[torch.arange(len(row), device=row.device), slot.start + problem.rows[row, j].long()] = True
     none = x[:, :0]
     zero = x.new_zeros(len(row))
     return Nodes(
@@ -72,7 +65,7 @@ def whole(problem: Problem, relaxation: Relaxation, contrast: Tensor) -> Nodes:
         real=real,
         low=torch.minimum(low, x),
         high=torch.maximum(high, x),
-        options=options,
+        options=relaxation.options(row, own=True),
         open=none.bool(),
         left=torch.zeros_like(row),
         bound=zero,
@@ -111,7 +104,7 @@ def nearer(problem: Problem, relaxation: Relaxation, boxes: Nodes, best: Tensor)
     length = torch.where(part.reached(corner), problem.space.distance(part.rows, corner), torch.inf)
     length = torch.where(part.inside(corner).all(dim=1) & number.all(dim=1), length, torch.inf)
     best.scatter_reduce_(0, boxes.row, length, "amin")
-    near = positions(bound < (1 - ENOUGH) * best[boxes.row])
+    near = positions(~(bound >= (1 - ENOUGH) * best[boxes.row]))  # NaN excludes nothing
     return replace(boxes.at(near), bound=bound[near])
 
 

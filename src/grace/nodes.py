@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
@@ -40,6 +41,12 @@ class Nodes:
     @classmethod
     def join(cls, parts: list[Nodes]) -> Nodes:
         return cls(**{f.name: torch.cat([getattr(p, f.name) for p in parts]) for f in fields(cls)})
+
+
+def shares(row: Tensor, rows: int, since: float) -> Tensor:
+    """The seconds since then (rows,), charged to the rows of the nodes worked on."""
+    share = torch.bincount(row, minlength=rows).to(torch.float64)
+    return share / share.sum().clamp_min(1) * (time.perf_counter() - since)
 
 
 def decide(nodes: Nodes) -> Nodes:

@@ -7,7 +7,7 @@ those rows that lie farther out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,12 +15,9 @@ import torch
 from torch import Tensor
 
 from grace.answers import Answers
-from grace.errors import GraceError
 from grace.features import Floats
 from grace.goal import Goal
 from grace.models.base import Model, checked_scores
-from grace.problem import Background, Problem
-from grace.settings import Settings
 from grace.space import Space
 
 if TYPE_CHECKING:
@@ -127,20 +124,6 @@ class Typical(Goal):
 
     def select(self, index: Tensor) -> Typical:
         return Typical(self.goal.select(index), self.classes)
-
-
-def typical(explainer: Explainer, problem: Problem, settings: Settings) -> Problem:
-    """The problem with the demand that answers be as typical of their class as this share of its training rows."""
-    if settings.method != "search":
-        raise GraceError(f"plausible= needs method='search'; {settings.method!r} does not know what is typical")
-    if settings.prove:
-        raise GraceError("prove= does not know what is typical; leave it or plausible= out")
-    known = explainer.typicality()
-    model = Judged(problem.model, known, settings.plausible)
-    background = problem.background
-    if background is not None:
-        background = Background.of(model, problem.space, background.rows)
-    return replace(problem, model=model, goal=Typical(problem.goal, len(known.known)), background=background)
 
 
 def plausibility(explainer: Explainer, answers: Answers) -> Floats:

@@ -118,6 +118,23 @@ class Relaxation:
         self.listed: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
         self.root: Limits = []
 
+    # -- where nodes begin ----------------------------------------------------------------------
+
+    def contests(self, asked: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows asked for, once for each class that may win, and that class."""
+        wanted = self.problem.goal.winners(self.network.scores(self.x))  # (n, classes)
+        wanted[torch.arange(len(wanted), device=wanted.device), self.own] = False
+        row, target = torch.nonzero(wanted & asked[:, None], as_tuple=True)
+        return row, target
+
+    def options(self, row: Tensor, *, own: bool) -> Tensor:
+        """The categories (N, all of them) that rows may have: the open ones, with their own or without."""
+        out = torch.zeros(len(row), self.option_count, dtype=torch.bool, device=row.device)
+        for j, slot in self.slots.items():
+            out[:, slot][:, self.problem.space.open[j]] = True
+            out[torch.arange(len(row), device=row.device), slot.start + self.x[row, j].long()] = own
+        return out
+
     # -- what features can do -------------------------------------------------------------------
 
     def begin(self, roots: Nodes) -> None:

@@ -1,9 +1,8 @@
-"""Answers that outlive one network: found so that they hold for several models, and counted over others."""
+"""Answers that outlive one network: several models asked together, and the share that agree."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,34 +10,11 @@ import numpy as np
 from grace.answers import Answers
 from grace.errors import GraceError
 from grace.features import Floats
-from grace.goal import Each
-from grace.methods import METHODS
 from grace.models.together import Together
 from grace.models.wrapping import wrap
-from grace.problem import Background, Problem
-from grace.settings import Settings
 
 if TYPE_CHECKING:
     from grace.explainer import Explainer
-
-
-def among(explainer: Explainer, models: Sequence[Any], settings: Settings) -> Callable[[Problem], Problem]:
-    """A problem made one about all these models: each has to reach the goal."""
-    if settings.method != "search":
-        raise GraceError(f"robust= needs method='search'; {settings.method!r} knows a single model")
-    if settings.prove:
-        raise GraceError("prove= is about a single network; leave it or robust= out")
-    together = beside(explainer, models)
-    known: Background | None = None
-
-    def extend(problem: Problem) -> Problem:
-        nonlocal known
-        rows = explainer.background_rows
-        if known is None and rows is not None and METHODS[settings.method].wants_background:
-            known = Background.of(together, problem.space, explainer.tensor(rows))
-        return replace(problem, model=together, goal=Each(problem.goal, len(together.models)), background=known)
-
-    return extend
 
 
 def validity(explainer: Explainer, models: Sequence[Any], answers: Answers) -> Floats:

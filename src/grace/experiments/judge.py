@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.spatial.distance import cdist
 
 from grace.experiments.task import Answers, Task, classes_of
@@ -13,6 +14,7 @@ from grace.features import Bools, Categorical, Floats, Numeric
 from grace.information import discretise, su_matrix
 from grace.metrics import info_gain
 from grace.models.torch import TorchModel
+from grace.space import Space
 
 TOLERANCE = 1e-6
 """A number has changed if it moved by more than this share of its spread and of its own size: less is the rounding
@@ -156,9 +158,7 @@ def contains(task: Task, rows: Floats) -> Bools:
 
 def distance(task: Task, rows: Floats, new: Floats) -> Floats:
     """GRACE's distance: |difference| / spread summed over numbers, 1 for each changed category."""
-    apart = np.abs(new - rows) / _spread(task)
-    apart[:, _categorical(task)] = (new != rows)[:, _categorical(task)]
-    return np.asarray(apart.sum(axis=1))
+    return np.asarray(Space(task.schema).distance(torch.as_tensor(rows), torch.as_tensor(new)))
 
 
 def coordinates(task: Task, rows: Floats) -> Floats:

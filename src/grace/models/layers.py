@@ -96,7 +96,8 @@ def _keras(model: Any) -> tuple[Layers, str] | None:
     inner = set(named[:-1]) or {"identity"}
     if len(inner) > 1 or not inner <= set(ACTIVATIONS) or named[-1] not in ("linear", "softmax", "sigmoid"):
         return None
-    return [tuple(map(_floats, layer.get_weights())) for layer in dense], inner.pop()  # type: ignore[misc]
+    pairs = (layer.get_weights() for layer in dense)
+    return [(_floats(weight), _floats(bias)) for weight, bias in pairs], inner.pop()
 
 
 def _folded(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats] | None:
