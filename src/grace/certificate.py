@@ -39,7 +39,7 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
     most = most.to(problem.rows.device)
     widest = max(len(bias) for _, bias in network.later[:-1]) if network.later[:-1] else 1
     row_bytes = 8 * len(network.bias) * (2 * problem.rows.shape[1] + 4 * LISTED) + 16 * widest * problem.rows.shape[1]
-    step = max(1, 4 * BYTES[problem.rows.device.type] // row_bytes)
+    step = max(1, BYTES[problem.rows.device.type] // row_bytes)
     parts = []
     for begin in range(0, len(problem), step):
         index = torch.arange(begin, min(begin + step, len(problem)), device=most.device)

@@ -36,11 +36,16 @@ class Nodes:
         return len(self.row)
 
     def at(self, index: Tensor | slice) -> Nodes:
-        return Nodes(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+        if isinstance(index, slice):
+            return Nodes(**{name: getattr(self, name)[index] for name in NAMES})
+        return Nodes(**{name: getattr(self, name).index_select(0, index) for name in NAMES})
 
     @classmethod
     def join(cls, parts: list[Nodes]) -> Nodes:
-        return cls(**{f.name: torch.cat([getattr(p, f.name) for p in parts]) for f in fields(cls)})
+        return cls(**{name: torch.cat([getattr(p, name) for p in parts]) for name in NAMES})
+
+
+NAMES = [f.name for f in fields(Nodes)]
 
 
 def shares(row: Tensor, rows: int, since: float) -> Tensor:

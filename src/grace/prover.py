@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,10 +15,9 @@ from grace.nodes import Nodes, decide, halved, shares
 from grace.problem import Problem, positions
 from grace.relaxation import LISTED, Bound, Relaxation
 
-BYTES = {"cpu": 1 << 26, "cuda": 1 << 32}  # worked on at a time
-MOST_NODES = 1 << 17  # kept with open features
+BYTES = {"cpu": 1 << 26, "cuda": 1 << 34}  # worked on at a time
+AHEAD = {"cpu": 12, "cuda": 48}  # features decided in one step, while more are open
 OPEN, PROVEN, FOUND = 0, 1, 2
-AT_ONCE = 12  # features decided in one step, while more are open
 TRIED = 4  # nodes of a row whose better bounds tell whether they pay
 PAYS = 0.4  # times the number of features: the nodes that a better bound has to spare
 
@@ -40,7 +41,7 @@ class Prover:
         self.x = problem.rows
         self.width = max(1, int(most.max()))
         device, n = self.x.device, len(self.x)
-        self.relaxation = Relaxation(problem, network)
+        self.relaxation = self.quick = Relaxation(problem, network)
         self.slots = self.relaxation.slots
         self.status = torch.zeros(n, dtype=torch.int64, device=device)
         self.found = self.x.clone()
@@ -58,6 +59,8 @@ class Prover:
         memory = BYTES[device.type]
         self.decided_at_once = max(64, memory // (8 * 8 * width * ways))
         self.open_at_once = max(16, memory // (8 * (2 * LISTED * width + 8 * self.x.shape[1])))
+        self.many = max(64, memory // (8 * 3 * self.x.shape[1]))  # nodes with open features
+        self.ahead = AHEAD[device.type]
 
     def run(self) -> Verdicts:
         begun = time.perf_counter()
@@ -65,9 +68,9 @@ class Prover:
         self.seconds += shares(torch.arange(len(self.x), device=self.x.device), len(self.x), begun)
         waiting = decide(pool.at(slice(0)))
         while len(pool):
-            # rows that have had least work first; within a row the most promising node
-            turn = self.nodes_done[pool.row].to(torch.float64) // 64 * 1e9
-            order = (turn - pool.bound.clamp(-1e8, 1e8)).argsort()
+            # rows that have had least work first, within a row the most promising node; of many, those with least open
+            first = pool.left if len(pool) > self.many else self.nodes_done[pool.row] // 64
+            order = (first.to(torch.float64) * 1e9 - pool.bound.clamp(-1e8, 1e8)).argsort()
             count = max(1, self.decided_at_once // (2 * self.x.shape[1]))
             chosen, rest = pool.at(order[:count]), pool.at(order[count:])
             begun = time.perf_counter()
@@ -75,11 +78,7 @@ class Prover:
             pool = Nodes.join([rest, self.bounded(open_)])
             self.seconds += shares(chosen.row, len(self.x), begun)
             waiting = self.settle(Nodes.join([waiting, decided]), until=self.decided_at_once)
-            pool = self.alive(pool)
-            if len(pool) > MOST_NODES:
-                keep = pool.bound.argsort(descending=True)
-                self.note(pool.at(keep[MOST_NODES:]))
-                pool = pool.at(keep[:MOST_NODES])
+            pool = self.fewer(self.alive(pool))
         self.settle(waiting, until=0)
         proven = (self.status == OPEN) & torch.isneginf(self.stuck)
         self.status[proven] = PROVEN
@@ -93,6 +92,17 @@ class Prover:
         self.note(nodes.at(positions(undecided & ~in_time)))
         return nodes.at(positions(undecided & in_time))
 
+    def fewer(self, nodes: Nodes) -> Nodes:
+        """The nodes without those of the rows that have most of them, where there are far too many."""
+        if len(nodes) <= 8 * self.many:
+            return nodes
+        count = torch.bincount(nodes.row, minlength=len(self.x))
+        order = count.argsort()
+        keep = torch.zeros_like(count, dtype=torch.bool)
+        keep[order[count[order].cumsum(dim=0) <= 8 * self.many]] = True
+        self.note(nodes.at(positions(~keep[nodes.row])))
+        return nodes.at(positions(keep[nodes.row]))
+
     def note(self, nodes: Nodes) -> None:
         """Nodes that will not be looked at: their rows cannot be proven."""
         self.stuck.scatter_reduce_(0, nodes.row, nodes.bound, "amax")
@@ -103,6 +113,8 @@ class Prover:
         """One node per row and class that may win, with nothing changed."""
         every = torch.arange(len(self.x), device=self.x.device)
         self.relaxation.begin(self.untouched(every, self.relaxation.own))
+        if exact(self.x.device):
+            self.quick = self.relaxation.single(self.width)
         return self.untouched(*self.relaxation.contests(self.most > 0))
 
     def untouched(self, row: Tensor, target: Tensor) -> Nodes:
@@ -132,23 +144,35 @@ class Prover:
         for begin in range(0, len(nodes), self.open_at_once):
             part = nodes.at(slice(begin, begin + self.open_at_once))
             self.nodes_done += torch.bincount(part.row, minlength=len(self.x))
-            part = self.with_bound(part, self.relaxation.open_bound(part, relaxed=False))
+            _, part = self.opened(part, relaxed=False)
             part = self.thorough(part, part.left > 1)
             part = self.thorough(part, first_few(part.row, (part.left == 1) & self.spared[part.row].isnan()))
             part = self.thorough(part, (part.left == 1) & (self.spared[part.row] > PAYS * self.x.shape[1]))
             kept.append(part.at(positions(self.status[part.row] == OPEN)))
         return Nodes.join(kept)
 
-    def with_bound(self, nodes: Nodes, found: Bound) -> Nodes:
-        """The nodes that their bounds do not exclude, with what the bounds say of the open features."""
-        undone = found.undone()
-        nodes, slope_z = nodes.at(undone), found.slope[undone]
-        reach, slope = self.relaxation.reach_open(nodes, slope_z[:, None])
-        nodes = replace(
-            nodes, bound=found.value[undone], slack=found.slack[undone], reach=reach[:, 0], slope=slope[:, 0]
-        )
-        self.try_points(nodes, slope_z)
-        return nodes
+    def undone(self, nodes: Nodes, bound: Callable[[Relaxation, Nodes], Bound]) -> tuple[Tensor, Bound]:
+        """Positions of the nodes that a bound does not exclude, and the bound there: in single precision, and in
+        double where that leaves it open."""
+        found = bound(self.quick, nodes)
+        left = found.undone()
+        found = found.at(left).double()
+        unclear = found.unclear()
+        if len(unclear) and self.quick is not self.relaxation:
+            found.put(unclear, bound(self.relaxation, nodes.at(left[unclear])))
+            keep = found.undone()
+            left, found = left[keep], found.at(keep)
+        return left, found
+
+    def opened(self, nodes: Nodes, *, relaxed: bool) -> tuple[Tensor, Nodes]:
+        """Positions of the nodes that their bounds do not exclude, and these with what the bounds say of the open
+        features."""
+        left, found = self.undone(nodes, partial(Relaxation.open_bound, relaxed=relaxed))
+        nodes = nodes.at(left)
+        reach, slope = self.relaxation.reach_open(nodes, found.slope[:, None])
+        nodes = replace(nodes, bound=found.value, slack=found.slack, reach=reach[:, 0], slope=slope[:, 0])
+        self.try_points(nodes, found.slope)
+        return left, nodes
 
     def thorough(self, nodes: Nodes, where: Tensor) -> Nodes:
         """Better bounds for some of the nodes. They cost as much as many nodes in which all is decided; whether
@@ -157,10 +181,9 @@ class Prover:
         some = nodes.at(positions(where))
         if len(some) == 0:
             return nodes
-        found = self.relaxation.open_bound(some, relaxed=True)
-        better = self.with_bound(some, found)
+        left, better = self.opened(some, relaxed=True)
         spared = self.ways(some)
-        spared[found.undone()] -= self.ways(better)
+        spared[left] -= self.ways(better)
         last = positions(some.left == 1)
         self.spared.scatter_reduce_(0, some.row[last], spared[last], "mean", include_self=False)
         return Nodes.join([nodes.at(positions(~where)), better])
@@ -199,7 +222,7 @@ class Prover:
         worth = torch.where(down | up, nodes.reach + 1e-6 * self.influence, -torch.inf)
         rank = worth.argsort(dim=1, descending=True).argsort(dim=1)
         last = (nodes.left == 1)[:, None]
-        now = (rank < AT_ONCE) & ~last
+        now = (rank < self.ahead) & ~last
         later = (down | up) & ~now & ~last
         decided = decide(nodes)
         parent, feature, upwards = torch.nonzero(torch.stack([down & last, up & last], dim=2), as_tuple=True)
@@ -248,11 +271,10 @@ class Prover:
 
     def halves(self, nodes: Nodes) -> Nodes:
         """The halves of those nodes that their bounds do not exclude."""
-        found = self.relaxation.bound(nodes)
+        left, found = self.undone(nodes, Relaxation.bound)
         self.nodes_done += torch.bincount(nodes.row, minlength=len(self.x))
-        undone = found.undone()
-        part = replace(nodes.at(undone), bound=found.value[undone], slack=found.slack[undone])
-        steep = self.try_points(part, found.slope[undone]).abs()
+        part = replace(nodes.at(left), bound=found.value, slack=found.slack)
+        steep = self.try_points(part, found.slope).abs()
         children, points = halved(self.problem, self.slots, part, steep + 0.05 * steep.amax(dim=1, keepdim=True))
         self.note(points)  # no bound excludes them
         return children
@@ -286,6 +308,13 @@ class Prover:
         self.found[nodes.row[index]] = point[index]
         self.status[nodes.row[index]] = FOUND
         return slope
+
+
+def exact(device: torch.device) -> bool:
+    """Whether products in single precision are what they say: a user may have allowed faster, coarser ones."""
+    generator = torch.Generator().manual_seed(0)
+    sample = torch.rand(64, 64, generator=generator, dtype=torch.float64).to(device)
+    return bool((sample.float() @ sample.float() - sample @ sample).abs().max() < 1e-4)
 
 
 def first_few(row: Tensor, where: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ features.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import NamedTuple
 
 import torch
@@ -17,7 +18,8 @@ from grace.models.relu import ReluNetwork
 from grace.nodes import Nodes
 from grace.problem import Problem, positions
 
-ROUNDING = 1e-11  # relative; far above what float64 sums of a few hundred terms can lose
+ROUNDING = 1e-11  # in double precision, relative; far above what sums of a few thousand terms can lose
+SPAN = 5  # limits by intervals lie within so many times the size of the terms
 LISTED = 24  # of each neuron, the open features that count are looked for among so many
 
 Limits = list[tuple[Tensor, Tensor]]  # of every hidden layer before its ReLU
@@ -67,11 +69,25 @@ class Bound(NamedTuple):
         """Positions of the nodes that the bound does not exclude; NaN excludes nothing."""
         return positions(~(self.value < -self.slack))
 
+    def unclear(self) -> Tensor:
+        """Positions of the nodes for which rounding decides."""
+        return positions(~(self.value.abs() > self.slack))
+
+    def at(self, index: Tensor) -> Bound:
+        return Bound(*(part.index_select(0, index) for part in self))
+
+    def double(self) -> Bound:
+        return Bound(*(part.double() for part in self))
+
+    def put(self, index: Tensor, found: Bound) -> None:
+        """Put the bounds found for some nodes in the place of others."""
+        for old, new in zip(self, found, strict=True):
+            old[index] = new
+
     def keep_better(self, index: Tensor, found: Bound) -> None:
         """Put the bounds found for some nodes in the place of worse ones."""
-        better = found.value < self.value[index]
-        for old, new in zip(self, found, strict=True):
-            old[index[better]] = new[better]
+        better = positions(found.value < self.value[index])
+        self.put(index[better], found.at(better))
 
 
 class Lines(NamedTuple):
@@ -85,7 +101,7 @@ class Lines(NamedTuple):
 def lines(low: Tensor, high: Tensor) -> Lines:
     """The lines of ReLUs with limits; below one that may be either way, the one that leaves less room."""
     above, below = high.clamp_min(0), low.clamp_max(0)  # one of them is 0 where the ReLU is on or off
-    steep = above / (above - below).clamp_min(1e-300)
+    steep = above / (above - below).clamp_min(torch.finfo(low.dtype).tiny)
     return Lines(steep, -below * steep, (above > -below).to(low.dtype))
 
 
@@ -102,6 +118,7 @@ class Relaxation:
     def __init__(self, problem: Problem, network: ReluNetwork) -> None:
         self.problem, self.network = problem, network
         self.x = problem.rows
+        self.down, self.up = problem.low - self.x, problem.high - self.x  # as far as each cell may move
         self.start = network.first(self.x)
         self.own = network.scores(self.x).argmax(dim=1)
         self.slots: dict[int, slice] = {}  # the places of each feature's categories among all
@@ -112,11 +129,38 @@ class Relaxation:
         self.option_count = begin
         farthest = torch.stack([self.x.abs(), problem.low.abs(), problem.high.abs()]).amax(dim=0)
         farthest = torch.where(problem.free, farthest, self.x.abs())
-        self.size = farthest @ network.weight.abs().T + network.bias.abs()  # of the terms in the first layer
+        size = farthest @ network.weight.abs().T + network.bias.abs()
         for table in network.tables.values():
-            self.size = self.size + table.abs().amax(dim=0)
-        self.listed: tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+            size = size + table.abs().amax(dim=0)
+        self.mass = self.masses(SPAN * size)
+        self.rounding = ROUNDING
+        self.listed: list[tuple[Tensor, Tensor]] = []
         self.root: Limits = []
+
+    def masses(self, first: Tensor) -> list[Tensor]:
+        """Of each layer (n, h), what the terms that are summed up in it come to at most."""
+        out = [1 + first]
+        for weight, bias in self.network.later:
+            out.append(1 + out[-1] @ weight.abs().T + bias.abs())
+        return out
+
+    def single(self, most: int) -> Relaxation:
+        """The same bounds in single precision, for at most so many changes: half the work, and more slack for rounding.
+        Every term of a sum takes part in at most as many roundings as the widest layer has neurons, and a few more, in
+        each layer. The terms of the first layer are where it starts from, found in double precision, and the moves."""
+        out = copy(self)
+        moves = [value[:, :, :most].sum(dim=2) * max(1.0, most / LISTED) for value, _ in self.listed]
+        tables = [table.abs().amax(dim=0) for table in self.network.tables.values()]
+        mass = self.masses(self.start.abs() + 2 * sum([*moves, *tables]))
+        widest = max(len(bias) for bias in (self.network.bias, *(b for _, b in self.network.later)))
+        out.rounding = (len(self.network.later) + 1) * (widest + 16) * torch.finfo(torch.float32).eps
+        out.network = self.network.single()
+        out.down, out.up, out.start = self.down.float(), self.up.float(), self.start.float()
+        out.mass = [m.float() for m in mass]
+        out.listed = [(value.float(), index) for value, index in self.listed]
+        slack = [out.rounding * m for m in out.mass]
+        out.root = [(low.float() - s, high.float() + s) for (low, high), s in zip(self.root, slack[:-1], strict=True)]
+        return out
 
     # -- where nodes begin ----------------------------------------------------------------------
 
@@ -143,14 +187,14 @@ class Relaxation:
         up, down = self.reach_of(roots.row, torch.eye(len(self.network.bias), dtype=self.x.dtype, device=self.x.device))
         count = min(LISTED, up.shape[2])
         first, second = up.topk(count, dim=2), down.topk(count, dim=2)
-        self.listed = ((first.values, first.indices), (second.values, second.indices))
+        self.listed = [(first.values, first.indices), (second.values, second.indices)]
         self.root = self.limits(roots, self.moves(roots), relaxed=True)
 
     def reach_of(self, row: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
         """The most that each free feature (n, m, d) can raise and lower slopes (m, h) . z by changing."""
-        x, low, high = self.x[row], self.problem.low[row], self.problem.high[row]
+        x = self.x[row]
         slope = slopes @ self.network.weight  # (m, d)
-        ends = slope * (low - x)[:, None], slope * (high - x)[:, None]
+        ends = slope * self.down[row][:, None], slope * self.up[row][:, None]
         up, down = torch.maximum(*ends), -torch.minimum(*ends)
         for j in self.slots:
             table = self.network.tables[j]
@@ -162,10 +206,10 @@ class Relaxation:
 
     def moves(self, nodes: Nodes) -> Moves:
         """The moves of the changed features."""
-        x = self.x[nodes.row].gather(1, nodes.feature)
-        low = torch.where(nodes.real, nodes.low - x, 0.0)[:, :, None]
-        high = torch.where(nodes.real, nodes.high - x, 0.0)[:, :, None]
+        x = self.x[nodes.row[:, None], nodes.feature]
         direction = self.network.weight.T[nodes.feature][:, :, None]
+        low = torch.where(nodes.real, nodes.low - x, 0.0)[:, :, None].to(direction.dtype)
+        high = torch.where(nodes.real, nodes.high - x, 0.0)[:, :, None].to(direction.dtype)
         if not self.slots:
             return Moves(direction, low, high, None)
         count = max(len(t) for t in self.network.tables.values())
@@ -190,8 +234,7 @@ class Relaxation:
         open ones of its list, and where the list ends no more than its last entry for each."""
         if nodes.open.shape[1] == 0:
             return 0.0
-        assert self.listed is not None
-        value, index = (t[nodes.row] for t in self.listed[side])
+        value, index = (t.index_select(0, nodes.row) for t in self.listed[side])
         is_open = nodes.open[:, None].expand(-1, index.shape[1], -1).gather(2, index)
         place = is_open.cumsum(dim=2, dtype=torch.int16)
         total = torch.where(is_open & (place <= nodes.left[:, None, None]), value, 0.0).sum(dim=2)
@@ -207,31 +250,29 @@ class Relaxation:
         for depth, (weight, bias) in enumerate(self.network.later[:-1], 1):
             least, most = (side.clamp_min(0) for side in limits[-1])
             middle, radius = (least + most) / 2 @ weight.T + bias, (most - least) / 2 @ weight.abs().T
-            radius = radius + ROUNDING * (1 + bias.abs() + most.sum(dim=1, keepdim=True) * weight.abs().amax(dim=1))
-            low, high = middle - radius, middle + radius
+            slack = self.rounding * self.mass[depth].index_select(0, nodes.row)
+            low, high = middle - radius - slack, middle + radius + slack
             if self.root:
-                whole = self.root[depth]
-                low, high = torch.maximum(low, whole[0][nodes.row]), torch.minimum(high, whole[1][nodes.row])
+                least, most = (side.index_select(0, nodes.row) for side in self.root[depth])
+                low, high = torch.maximum(low, least), torch.minimum(high, most)
             if relaxed:
                 if depth == 1 and nodes.open.shape[1] == 0:
                     lower, upper = self.second_limits(nodes, moves, lines(*limits[0]))
                 else:
                     rows, constant = weight.expand(len(nodes), *weight.shape), bias.expand(len(nodes), -1)
-                    upper, slack, _ = self.backward(nodes, moves, rows, constant, limits)
-                    upper = upper + slack
-                    lower, slack, _ = self.backward(nodes, moves, -rows, -constant, limits)
-                    lower = -lower - slack
+                    upper = self.backward(nodes, moves, rows, constant, limits)[0] + slack
+                    lower = -self.backward(nodes, moves, -rows, -constant, limits)[0] - slack
                 low, high = torch.maximum(low, lower), torch.minimum(high, upper)
             limits.append((low, torch.maximum(low, high)))
         return limits
 
     def first_limits(self, nodes: Nodes, moves: Moves) -> tuple[Tensor, Tensor]:
         """Limits (N, h) of the first layer before its ReLU."""
-        start = self.start[nodes.row]
+        start = self.start.index_select(0, nodes.row)
         up, down = moves.span()
         high, low = start + up + self.most_open(nodes, 0), start - down - self.most_open(nodes, 1)
-        margin = ROUNDING * (1 + self.size[nodes.row] + high.abs() + low.abs())
-        return low - margin, high + margin
+        slack = self.rounding * self.mass[0].index_select(0, nodes.row)
+        return low - slack, high + slack
 
     def second_limits(self, nodes: Nodes, moves: Moves, first: Lines) -> tuple[Tensor, Tensor]:
         """Relaxed limits of the second layer where all is decided. The layer's weights are the same for all
@@ -239,7 +280,8 @@ class Relaxation:
         weight, bias = self.network.later[0]
         n, k, v, h = moves.direction.shape
         both = torch.cat([weight.clamp_min(0), weight.clamp_max(0)]).T  # (h, 2 second)
-        columns = torch.cat([self.start[nodes.row][:, None], moves.direction.reshape(n, k * v, h)], dim=1)
+        start = self.start.index_select(0, nodes.row)
+        columns = torch.cat([start[:, None], moves.direction.reshape(n, k * v, h)], dim=1)
         steep_plus, steep_minus = (first.steep[:, None] * columns @ both).chunk(2, dim=2)
         flat_plus, flat_minus = (first.flat[:, None] * columns @ both).chunk(2, dim=2)
         lift_plus, lift_minus = (first.lift @ both).chunk(2, dim=1)
@@ -250,8 +292,7 @@ class Relaxation:
 
         high = upper[:, 0] + lift_plus + bias + most(upper[:, 1:])
         low = lower[:, 0] + lift_minus + bias - most(-lower[:, 1:])
-        size = self.size[nodes.row] @ weight.abs().T + lift_plus - lift_minus + bias.abs()
-        slack = ROUNDING * (1 + size + high.abs() + low.abs())
+        slack = self.rounding * self.mass[1].index_select(0, nodes.row)
         return low - slack, high + slack
 
     # -- the margin -----------------------------------------------------------------------------
@@ -278,13 +319,15 @@ class Relaxation:
         rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
         rows = weight[nodes.target][:, None] - weight[rivals]
         constant = bias[nodes.target][:, None] - bias[rivals] - self.problem.goal.offset
-        found = self.backward(nodes, moves, rows, constant, limits)
-        worst = (torch.arange(len(nodes), device=rows.device), found[0].argmin(dim=1))
-        return Bound(*(part[worst] for part in found))
+        value, slope = self.backward(nodes, moves, rows, constant, limits)
+        mass = self.mass[-1].index_select(0, nodes.row)
+        slack = self.rounding * (mass.gather(1, nodes.target[:, None]) + mass.gather(1, rivals) + constant.abs())
+        worst = (torch.arange(len(nodes), device=rows.device), value.argmin(dim=1))
+        return Bound(value[worst], slack[worst], slope[worst])
 
     def rivals(self, nodes: Nodes) -> Tensor:
         """The classes that the target must beat: the original one, or all others when it was asked for."""
-        own = self.own[nodes.row]
+        own = self.own.index_select(0, nodes.row)
         if not self.problem.goal.asks_for_one:
             return own[:, None]
         classes = torch.arange(len(self.network.later[-1][1]), device=own.device).expand(len(nodes), -1)
@@ -292,9 +335,9 @@ class Relaxation:
 
     def backward(
         self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor, limits: Limits
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Upper bounds (N, m) on rows . a + constant, a the ReLU of the last layer in `limits`; what rounding
-        may have cost; and the slopes in the first layer."""
+    ) -> tuple[Tensor, Tensor]:
+        """Upper bounds (N, m) on rows . a + constant, a the ReLU of the last layer in `limits`; and the slopes
+        in the first layer."""
         for depth in range(len(limits) - 1, -1, -1):
             line = lines(*limits[depth])
             positive, negative = rows.clamp_min(0), rows.clamp_max(0)
@@ -304,13 +347,13 @@ class Relaxation:
                 weight, bias = self.network.later[depth - 1]
                 constant = constant + rows @ bias
                 rows = rows @ weight
-        return (*self.concrete(nodes, moves, rows, constant), rows)
+        return self.concrete(nodes, moves, rows, constant), rows
 
-    def concrete(self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor) -> tuple[Tensor, Tensor]:
-        """The most that rows . z + constant (N, m) can be over the node, and a bound on its rounding."""
+    def concrete(self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor) -> Tensor:
+        """The most that rows . z + constant (N, m) can be over the node."""
         n, k, v, h = moves.direction.shape
         slope = (rows @ moves.direction.reshape(n, k * v, h).mT).reshape(n, -1, k, v)
-        value = dot(rows, self.start[nodes.row]) + constant + moves.most(slope).sum(dim=2)
+        value = dot(rows, self.start.index_select(0, nodes.row)) + constant + moves.most(slope).sum(dim=2)
         if nodes.open.shape[1]:
             reach, most = self.reach_open(nodes, rows)[0], int(nodes.left.max())
             if most == 1:
@@ -319,19 +362,16 @@ class Relaxation:
                 top = reach.topk(min(most, reach.shape[2]), dim=2).values
                 counted = torch.arange(top.shape[2], device=top.device) < nodes.left[:, None]
                 value = value + (top * counted[:, None]).sum(dim=2)
-        size = dot(rows.abs(), self.size[nodes.row]) + constant.abs()
-        return value, ROUNDING * (1 + size + value.abs())
+        return value
 
     def reach_open(self, nodes: Nodes, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The most (N, m, d) that each open feature can add to rows . z by changing, at least 0, and the slopes."""
-        x = self.x[nodes.row]
         slope = rows @ self.network.weight
-        low, high = self.problem.low[nodes.row] - x, self.problem.high[nodes.row] - x
-        low, high = torch.where(nodes.open, low, 0.0), torch.where(nodes.open, high, 0.0)
-        reach = torch.maximum(slope * low[:, None], slope * high[:, None])
+        down, up = (torch.where(nodes.open, side.index_select(0, nodes.row), 0.0) for side in (self.down, self.up))
+        reach = torch.maximum(slope * down[:, None], slope * up[:, None])
         for j in self.slots:
             table = self.network.tables[j]
             values = rows @ table[self.problem.space.open[j]].T
-            own = rows @ table[x[:, j].long()][:, :, None]
+            own = rows @ table[self.x[nodes.row, j].long()][:, :, None]
             reach[:, :, j] = torch.where(nodes.open[:, None, j], (values - own).amax(dim=2), 0.0)
         return reach.clamp_min(0), slope

@@ -44,6 +44,12 @@ class ReluNetwork:
     def scores(self, rows: Tensor) -> Tensor:
         return self.rest(self.first(rows))
 
+    def single(self) -> ReluNetwork:
+        """The same network in single precision."""
+        tables = {j: table.float() for j, table in self.tables.items()}
+        later = tuple((weight.float(), bias.float()) for weight, bias in self.later)
+        return ReluNetwork(self.weight.float(), self.bias.float(), tables, later)
+
 
 def relu_network(model: Model) -> ReluNetwork | None:
     """The model as a ReLU network, or None if it is none."""
