@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.columns import decode_column, dtype_of, encode_column, feature_of, plain_numbers, with_gaps
+from grace.columns import decode_column, dtype_of, encode_column, feature_of, is_number, plain_numbers, with_gaps
 from grace.errors import GraceError
 from grace.features import (
     Bools,
@@ -91,7 +91,8 @@ class Schema:
         if not classes and target is not None and target in frame.columns:
             if not frame[target].notna().any():
                 raise GraceError(f"target column {target!r} has no values: every label is missing")
-            classes = Categorical(name=target).observe(frame[target]).categories
+            if not is_number(frame[target]):
+                classes = Categorical(name=target).observe(frame[target]).categories
         return replace(base, features=tuple(features), target=target, classes=classes, domain=domain)
 
     def replace(self, name: str, **parts: Any) -> Schema:
