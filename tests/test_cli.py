@@ -412,7 +412,8 @@ def test_a_directory_that_is_no_model_is_one_line(world, tmp_path):
     ("args", "code", "culprit"),
     [
         (["--target", "worth"], 1, "'worth'"),
-        (["--target", "income"], 1, "'income' has one row"),
+        (["--target", "income", "--task", "classification"], 1, "'income' has one row"),
+        (["--target", "home", "--task", "regression"], 1, "'home' holds no numbers"),
         (["--hidden", "a,b"], 2, "--hidden"),
         (["--hidden", "-3"], 2, "--hidden"),
         (["--hidden", "0"], 2, "--hidden"),

@@ -46,8 +46,10 @@ class Explanations:
         index: pd.Index[Any],
         call: Mapping[str, Any],
         spent: Spent | None = None,
+        filled: Bools | None = None,
     ) -> None:
         self.answers = answers
+        self._filled = np.zeros(answers.rows.shape, dtype=bool) if filled is None else filled
         self.spent = spent
         self.schema = schema
         self.index = index
@@ -80,6 +82,11 @@ class Explanations:
     def changed(self) -> pd.DataFrame:
         """Which features differ, row by row."""
         return pd.DataFrame(self.answers.contrast != self.answers.rows, columns=self.schema.names, index=self.index)
+
+    @property
+    def filled(self) -> pd.DataFrame:
+        """Which cells of the rows were missing and filled in, as `missing="fill"` asks."""
+        return pd.DataFrame(self._filled, columns=self.schema.names, index=self.index)
 
     @property
     def original_class(self) -> np.ndarray[Any, np.dtype[Any]]:
@@ -141,7 +148,7 @@ class Explanations:
             proof=self._proof(i, a),
             checks={k: bool(v[i]) for k, v in a.checks.items()},
             distance=float(a.distance[i]),
-            remarks=tuple(remarks(self.schema, a.rows[i])),
+            remarks=tuple(remarks(self.schema, a.rows[i], self._filled[i])),
             settings=self.settings,
             words=self._class_words(said, asked),
             task=self.task,

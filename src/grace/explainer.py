@@ -24,7 +24,7 @@ from grace.information import raw_symbols, su_matrix
 from grace.learning import anywhere, asked, learn, medians, spread_of, takes_missing
 from grace.methods import METHODS
 from grace.models import wrap
-from grace.models.base import checked_scores, class_codes, device_of
+from grace.models.base import checked_scores, class_codes, device_of, fill_value
 from grace.plausibility import Typicality
 from grace.problem import Background, Problem
 from grace.schema import Schema
@@ -118,7 +118,8 @@ class Explainer:
         `against` names the class to contrast with, or for a model that predicts a number what it should have been
         (`grace.above`, `below`, `within`, `by`), one for all rows or one per row. `frozen`,
         `increase_only`, `decrease_only`, `ranges` and `costs` limit what may change (see
-        `Schema.constrain`). Answers hold for the models in `robust` too. Settings given here hold for this call only.
+        `Schema.constrain`). Answers hold for the models in `robust` too. Settings given here hold for this call only;
+        with `missing="fill"`, missing cells that the model does not take are filled in as in training, and noted.
         """
         chosen = settings_of(self.settings, settings)
         self.model.refresh()
@@ -130,7 +131,9 @@ class Explainer:
             "costs": costs,
         }
         schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
-        encoded = schema.encode(rows)
+        encoded = schema.encode(rows, missing=chosen.missing == "fill")
+        filled = np.isnan(encoded)
+        encoded = np.where(filled, [fill_value(f) for f in schema.features], encoded)
         begun = asked_so_far(self.model)
         goal, x = self._goal(encoded, against, chosen), self.tensor(encoded)
         demand = demands(self, robust, chosen)
@@ -142,7 +145,7 @@ class Explainer:
             self._background(schema)
         found, spent = answer_within(self.model, solve, x, chosen.max_calls, chosen.n, begun)
         call = {**asdict(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
-        return Explanations(self, found, schema, as_frame(rows).index, call, spent)
+        return Explanations(self, found, schema, as_frame(rows).index, call, spent, filled)
 
     def _goal(self, rows: Floats, against: Any, settings: Settings) -> Goal:
         many = list(against) if pd.api.types.is_list_like(against) else [against] * len(rows)

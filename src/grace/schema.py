@@ -119,8 +119,12 @@ class Schema:
         out = self
         for part, names in (("frozen", frozen), ("increase_only", increase_only), ("decrease_only", decrease_only)):
             for name in [names] if isinstance(names, str) else names:
-                if part != "frozen" and isinstance(out[name], Categorical):
-                    raise GraceError(f"feature {name!r} is a category, which has no direction; use frozen or ranges")
+                feature = out[name]
+                if part != "frozen" and isinstance(feature, Categorical) and not feature.ordered:
+                    raise GraceError(
+                        f"feature {name!r} is a category without an order, which has no direction; "
+                        "use frozen or ranges, or declare it ordered"
+                    )
                 out = out.replace(name, **{part: True})
         for name, cost in (costs or {}).items():
             out = out.replace(name, cost=plain(cost))
@@ -192,7 +196,8 @@ class Schema:
                 i = int(np.isnan(out[:, j]).argmax())
                 raise GraceError(
                     f"column {feature.name!r}, row {said(frame.index[i])}: the cell is missing; "
-                    "fill it in, or impute it as in training: model.impute(rows), on the command line --impute"
+                    "fill it in, or as in training by model.impute(rows); explain can do so with "
+                    'missing="fill", the command with --impute'
                 )
         return out
 
@@ -218,7 +223,8 @@ class Schema:
             if f.frozen:
                 continue
             if isinstance(f, Categorical):
-                out[f.name] = list(f.open)
+                ways = [row[j] if f.increase_only else -np.inf, row[j] if f.decrease_only else np.inf]
+                out[f.name] = [c for k, c in enumerate(f.categories) if c in f.open and ways[0] <= k <= ways[1]]
             else:
                 out[f.name] = [
                     float(max(low[j], row[j])) if f.increase_only else float(low[j]),

@@ -159,6 +159,16 @@ def check_target(frame: pd.DataFrame, target: str | None, task: str | None = Non
     return task
 
 
+def score(model: TorchModel, test: pd.DataFrame) -> str:
+    """How well the model does on rows with their target, as a sentence."""
+    assert model.schema is not None
+    truth, predicted = test[model.schema.target], model.predict(model.impute(test))
+    if model.task == "regression":
+        share = 1 - np.square(predicted - truth).mean() / np.square(truth - truth.mean()).mean()
+        return f"R² on {len(test)} held-out rows: {share:.3f}."
+    return f"{(predicted == truth).mean():.1%} of {len(test)} held-out rows classified correctly."
+
+
 def _set_aside(frame: pd.DataFrame, target: str, seed: int, stratify: bool = True) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A tenth of the rows for early stopping, some of each class."""
     classes = frame[target].nunique() if stratify else 0
@@ -182,7 +192,7 @@ def with_categories(like: Schema | None, frame: pd.DataFrame, train: pd.DataFram
         if isinstance(found, Categorical) and isinstance(feature, Categorical) and not feature.categories:
             seen = {plain(value) for value in train[found.name].dropna().unique()}
             never = tuple(c for c in found.categories if c not in seen)
-            feature = replace(feature, categories=found.categories, never=never)
+            feature = replace(feature, categories=found.categories, ordered=found.ordered, never=never)
         features.append(feature)
     return replace(base, features=tuple(features))
 
@@ -236,7 +246,7 @@ def _targets(frame: pd.DataFrame, schema: Schema, what: str) -> Tensor:
     if np.isnan(values).any():
         row = frame.index[int(np.isnan(values).argmax())]
         raise GraceError(f"{what}: target column {schema.target!r}, row {said(row)}: the number is missing")
-    return torch.as_tensor(values)
+    return torch.tensor(values)
 
 
 def _stretch(network: Network, middle: float, unit: float) -> None:
