@@ -480,3 +480,13 @@ def test_a_picture_needs_a_row_and_a_format(world, args):
 def test_a_picture_that_cannot_be_written_is_one_line(world):
     for name in ("why.png", "why.svg"):
         assert "/nowhere" in error_of("explain", world.model, world.csv, "--row", 0, "--plot", f"/nowhere/{name}")
+
+
+def test_rare_categories_go_together(world, tmp_path):
+    home = world.frame["home"].where(world.frame.index >= 4, "castle")
+    world.frame.assign(home=home).to_csv(tmp_path / "loans.csv", index=False)
+    succeed("train", tmp_path / "loans.csv", *TO, tmp_path / "model", "--hidden", "4", "--rare", "other")
+    row = world.frame.head(1).assign(home="tent").drop(columns="risk")
+    row.to_csv(tmp_path / "row.csv", index=False)
+    said = json.loads(succeed("explain", tmp_path / "model", tmp_path / "row.csv", "--json").stdout)
+    assert said[0]["row"]["home"] == "other"

@@ -174,11 +174,20 @@ def schema(data: str, target: str, out: str) -> None:
     type=click.Choice(("classification", "regression")),
     help="Predict classes or a number; by default a number if the target has more than 50 different ones.",
 )
+@click.option("--rare", metavar="NAME", help="Put categories with fewer than 10 rows together as NAME, such as other.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides the split and the first weights."
 )
 def train(
-    data: str, target: str, out: str, schema: str | None, domain: str, hidden: str, task: str | None, seed: int
+    data: str,
+    target: str,
+    out: str,
+    schema: str | None,
+    domain: str,
+    hidden: str,
+    task: str | None,
+    rare: str | None,
+    seed: int,
 ) -> None:
     """Train a network on a CSV or Parquet table, and save it with all that explaining needs.
 
@@ -227,6 +236,7 @@ def train(
             progress=progress,
             hidden=sizes,
             task=task,
+            rare=rare,
         )
     Explainer(model, parts.train, domain=domain_of(domain)).save(out)
     click.echo(f"{training.score(model, parts.test)} Saved to {out}.", err=True)
