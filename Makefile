@@ -25,6 +25,7 @@ bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/minimal.py
 	$(BIN)/python benchmarks/robust.py
 	$(BIN)/python benchmarks/realism.py
+	$(BIN)/python benchmarks/mixed.py
 	$(BIN)/python benchmarks/speed.py
 
 lint: .venv/.dev

@@ -37,6 +37,7 @@ MIXED = NUMBERS[["a"]].assign(
     flag=RNG.random(N) < 0.5,
 )
 GOOD = np.where(MIXED["a"] + MIXED["count"] - 2 + 2 * MIXED["flag"] - MIXED["grade"].cat.codes > 0.5, "yes", "no")
+DATED = MIXED.assign(since=pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 900, N), unit="D"))
 HOLES = MIXED.assign(a=MIXED["a"].where(RNG.random(N) < 0.8))
 CLASSES = ["no", "yes"]
 
@@ -82,6 +83,14 @@ def torch_module() -> tuple[Any, Any]:
 def torch_number() -> tuple[Any, Any]:
     wrapped = grace.wrap(module(1), task="regression")
     return wrapped, lambda frame: wrapped.predict(frame)
+
+
+def trained(target: Any) -> Callable[[], tuple[Any, Any]]:
+    def make() -> tuple[Any, Any]:
+        model = grace.training.fit(DATED.assign(target=target), "target", batch_size=32, max_epochs=40)
+        return model, model.predict
+
+    return make
 
 
 def skorch() -> tuple[Any, Any]:
@@ -138,6 +147,7 @@ FOREST = RandomForestClassifier(8, random_state=0, n_jobs=1)
 TREES = HistGradientBoostingClassifier(max_iter=15, categorical_features="from_dtype")
 NUMBER = {"against": grace.by(+0.5)}
 KINDS = [
+    Kind("`grace.training.fit`", trained(GOOD), DATED, "mixed, dates"),
     Kind("`torch.nn.Module`", torch_module, NUMBERS),
     Kind("Keras 3 on torch", keras, NUMBERS),
     Kind("skorch", skorch, NUMBERS),
@@ -157,6 +167,7 @@ KINDS = [
     Kind("a function: labels alone", lambda: (grace.wrap(label, classes=CLASSES), label), MIXED, "mixed"),
     Kind("clusters: `KMeans`", lambda: ((m := KMeans(3, n_init=1, random_state=0).fit(NUMBERS)), m.predict), NUMBERS),
     Kind("clusters: `GaussianMixture`", fitted(GaussianMixture(3, random_state=0), NUMBERS, None), NUMBERS),
+    Kind("numbers: `grace.training.fit`", trained(MIXED["a"] + MIXED["count"]), DATED, "mixed, dates", **NUMBER),
     Kind("numbers: `torch.nn.Module`", torch_number, NUMBERS, **NUMBER),
     Kind("numbers: linear models", fitted(LinearRegression(), NUMBERS, SUM), NUMBERS, **NUMBER),
     Kind("numbers: any regressor", fitted(RandomForestRegressor(8, random_state=0), NUMBERS, SUM), NUMBERS, **NUMBER),

@@ -277,3 +277,14 @@ def fails(frame: pd.DataFrame) -> np.ndarray:
 def test_errors_say_what_is_wrong(make: object, message: str) -> None:
     with pytest.raises(grace.GraceError, match=message):
         make()
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_classes_may_be_named(sure: bool) -> None:
+    """Boosted trees of XGBoost have numbers for classes, which say nothing."""
+    codes = (LABELS == "yes").astype(int)
+    model = RandomForestClassifier(5, random_state=0).fit(BOX, codes) if sure else SVC().fit(BOX, codes)
+    batch = grace.Explainer(grace.wrap(model, classes=["small", "large"]), BOX).explain(BOX.head(5))
+    assert batch.original_class.tolist() == ["large" if c else "small" for c in model.predict(BOX.head(5))]
+    after = model.predict(batch.contrast)[batch.success]
+    assert batch.contrast_class[batch.success].tolist() == ["large" if c else "small" for c in after]

@@ -150,7 +150,8 @@ def test_datasets_are_listed_on_a_narrow_terminal():
 def test_datasets_as_json():
     listed = json.loads(succeed("datasets", "--json").stdout)
     assert [entry["name"] for entry in listed] == list(datasets.names())
-    assert listed[-1] == {
+    assert listed[-1]["classes"] == []
+    assert listed[-2] == {
         "name": "german_credit",
         "rows": 1000,
         "features": 20,
@@ -411,7 +412,8 @@ def test_a_directory_that_is_no_model_is_one_line(world, tmp_path):
     ("args", "code", "culprit"),
     [
         (["--target", "worth"], 1, "'worth'"),
-        (["--target", "income"], 1, "'income' has one row"),
+        (["--target", "income", "--task", "classification"], 1, "'income' has one row"),
+        (["--target", "home", "--task", "regression"], 1, "'home' holds no numbers"),
         (["--hidden", "a,b"], 2, "--hidden"),
         (["--hidden", "-3"], 2, "--hidden"),
         (["--hidden", "0"], 2, "--hidden"),
@@ -478,3 +480,13 @@ def test_a_picture_needs_a_row_and_a_format(world, args):
 def test_a_picture_that_cannot_be_written_is_one_line(world):
     for name in ("why.png", "why.svg"):
         assert "/nowhere" in error_of("explain", world.model, world.csv, "--row", 0, "--plot", f"/nowhere/{name}")
+
+
+def test_rare_categories_go_together(world, tmp_path):
+    home = world.frame["home"].where(world.frame.index >= 4, "castle")
+    world.frame.assign(home=home).to_csv(tmp_path / "loans.csv", index=False)
+    succeed("train", tmp_path / "loans.csv", *TO, tmp_path / "model", "--hidden", "4", "--rare", "other")
+    row = world.frame.head(1).assign(home="tent").drop(columns="risk")
+    row.to_csv(tmp_path / "row.csv", index=False)
+    said = json.loads(succeed("explain", tmp_path / "model", tmp_path / "row.csv", "--json").stdout)
+    assert said[0]["row"]["home"] == "other"

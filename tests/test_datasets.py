@@ -16,7 +16,7 @@ HERE = files("grace.datasets")
 PROVENANCE = (HERE / "PROVENANCE.md").read_text(encoding="utf-8")
 OVERVIEW = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \| (.+?) \| (\d+) \| (\d+) \| (\d+) \|$", PROVENANCE, re.MULTILINE)
 DIGESTS = dict(re.findall(r"^### (\w+):.*?sha256:\*\* `(\w{64})`", PROVENANCE, re.MULTILINE | re.DOTALL))
-CLASS_COUNTS = {"segment": 7, "mfeat": 10}  # two for all others
+CLASS_COUNTS = {"segment": 7, "mfeat": 10, "california_housing": 0}  # two for all others
 
 PAPER_SPLITS = {
     "eegeye": (12133, 1349, 1498),
@@ -35,8 +35,8 @@ PAPER_SPLITS = {
 every_table = pytest.mark.parametrize("name", datasets.names())
 
 
-def test_names_are_the_papers_eleven_and_two_with_categories():
-    assert datasets.names() == (*PAPER_SPLITS, "adult", "german_credit")
+def test_names_are_the_papers_eleven_two_with_categories_and_one_with_a_number():
+    assert datasets.names() == (*PAPER_SPLITS, "adult", "german_credit", "california_housing")
     assert set(datasets.names()) == {line[0] for line in OVERVIEW} == set(DIGESTS)
 
 
@@ -46,8 +46,11 @@ def test_counts_are_those_of_the_provenance(line):
     t = datasets.load(name)
     counts = t.frame[t.target].value_counts()
     assert t.frame.shape == (int(rows), int(features) + 1)
-    assert len(counts) == len(t.declared.classes) == CLASS_COUNTS.get(name, 2)
-    if "each of" in classes:
+    assert len(t.declared.classes) == (0 if name in datasets.NUMBERS else len(counts)) == CLASS_COUNTS.get(name, 2)
+    if name in datasets.NUMBERS:
+        assert classes == f"a number from {counts.index.min()} to {counts.index.max()}"
+        assert t.schema.classes == ()
+    elif "each of" in classes:
         assert set(counts) == {int(classes.split()[0])}
     else:
         assert counts.to_dict() == {part.split()[0]: int(part.split()[1]) for part in classes.split(", ")}
@@ -80,6 +83,8 @@ def test_split_is_a_stratified_partition(name):
     whole = t.frame[t.target].value_counts()
     for part in parts:
         pd.testing.assert_frame_equal(part, t.frame.loc[part.index])
+        if name in datasets.NUMBERS:
+            continue
         expected = whole * len(part) / len(t.frame)
         assert (part[t.target].value_counts().reindex(whole.index) - expected).abs().max() <= 1.5
 
@@ -98,7 +103,7 @@ def test_split_is_determined_by_the_seed():
 def test_schema_describes_the_columns(name):
     t = datasets.load(name)
     assert [*t.declared.names, t.target] == list(t.frame.columns)
-    assert set(t.declared.classes) == set(t.frame[t.target])
+    assert set(t.declared.classes) == (set() if name in datasets.NUMBERS else set(t.frame[t.target]))
     assert set(t.declared.class_words) <= set(t.declared.classes)
     schema = t.schema
     assert schema.names == t.declared.names
@@ -139,6 +144,8 @@ def test_changing_a_loaded_frame_leaves_the_next_one_alone():
 
 def test_repr_says_what_it_is():
     assert repr(datasets.load("cancer95")) == "Table('cancer95': 699 rows, 9 features, 2 classes)"
+    said = "Table('california_housing': 20640 rows, 8 features, a number to predict)"
+    assert repr(datasets.load("california_housing")) == said
 
 
 def test_unknown_name_is_an_error_that_lists_the_tables():

@@ -64,7 +64,8 @@ def test_every_method_on_every_kind(kind: Kind, method: str) -> None:
     assert batch.success.any()
     for e in batch:
         assert grace.Explanation.from_json(e.to_json()) == e
-        if e.success and e.wanted is None and explainer_of(kind)[0].model.task == "classification":
+        classes = explainer_of(kind)[0].model.task == "classification"
+        if e.success and classes and "dates" not in kind.columns:  # the reader of sentences knows no dates
             row, label = read(e.text(), e, batch.schema)
             assert (row, str(label)) == (e.contrast, str(e.contrast_class))
     e = batch[int(np.flatnonzero(batch.success)[0])]

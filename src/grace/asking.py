@@ -11,7 +11,7 @@ from torch import Tensor
 
 from grace.answers import NOT_ASKED, Answers
 from grace.features import Bools
-from grace.models.base import Model, checked_scores
+from grace.models.base import Model
 from grace.models.predictor import OutOfCallsError, Predictor
 
 CHUNK_BYTES = 1 << 24  # of rows worked on at a time
@@ -40,10 +40,11 @@ def answer_within(
     most: int,
     alternatives: int,
     begun: tuple[int, int],
+    own: Tensor | None,
 ) -> tuple[Answers, Spent | None]:
     """Answers to all rows. With a limit, a first row shows what a row costs, and then as many are asked together as the
     rest allows; those for which it does not are left unanswered, and said to be. `begun` is what `asked_so_far` said
-    before the first question."""
+    before the first question, and `own` are the scores of the rows, known where there is a limit."""
     n, step = len(rows), max(1, CHUNK_BYTES // (8 * rows.shape[1]))
     every = torch.arange(n, device=rows.device)
     if not isinstance(model, Predictor):
@@ -54,14 +55,15 @@ def answer_within(
         return found, Spent(model.calls - calls, model.asked - before, np.zeros(n, dtype=bool))
     model.most = before + most
     try:
-        found, left = _rationed(model, solve, rows, step, alternatives)
+        assert own is not None
+        found, left = _rationed(model, solve, rows, own, step, alternatives)
     finally:
         model.most = None
     return found, Spent(model.calls - calls, model.asked - before, left)
 
 
 def _rationed(
-    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, step: int, alternatives: int
+    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, own: Tensor, step: int, alternatives: int
 ) -> tuple[Answers, Bools]:
     """Answers within the model's limit, and which rows it left out."""
     assert model.most is not None
@@ -75,7 +77,7 @@ def _rationed(
             parts.append(solve(here))
         except OutOfCallsError:
             left[start : start + len(here)] = True
-            parts.append(_none(model, rows[here], alternatives - 1))
+            parts.append(_none(rows[here], own[here], alternatives - 1))
         start += len(here)
         rest = model.most - model.asked
         share = max(1.0, SPARE * (model.asked - now) / len(here))
@@ -83,16 +85,14 @@ def _rationed(
     return Answers.join(parts), left
 
 
-def _none(model: Predictor, rows: Tensor, alternatives: int) -> Answers:
-    """No answers to rows for which the model may not be asked; their own scores are looked up beyond the limit."""
-    limit, model.most = model.most, None
-    scores = checked_scores(model, rows).cpu().numpy()
-    model.most = limit
+def _none(rows: Tensor, own: Tensor, alternatives: int) -> Answers:
+    """No answers to rows, with scores of their own, for which the model may not be asked."""
+    scores = own.cpu().numpy()
     n, none = len(rows), np.zeros(len(rows), dtype=bool)
-    own = rows.cpu().numpy()
+    cells = rows.cpu().numpy()
     empty = Answers(
-        rows=own,
-        contrast=own.copy(),
+        rows=cells,
+        contrast=cells.copy(),
         success=none,
         trivial=none.copy(),
         before=scores,

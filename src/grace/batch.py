@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from grace.answers import NOT_ASKED, Answers
-from grace.asking import Spent
+from grace.asking import Spent, asked_so_far
 from grace.cells import cell_of, changes_of, remarks
 from grace.certificate import PROVEN
 from grace.explanation import Explanation
@@ -46,8 +46,10 @@ class Explanations:
         index: pd.Index[Any],
         call: Mapping[str, Any],
         spent: Spent | None = None,
+        filled: Bools | None = None,
     ) -> None:
         self.answers = answers
+        self._filled = np.zeros(answers.rows.shape, dtype=bool) if filled is None else filled
         self.spent = spent
         self.schema = schema
         self.index = index
@@ -55,6 +57,7 @@ class Explanations:
         self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
         self._ways_out: dict[int, list[Way]] | None = None
         self._usual: dict[int, Floats] = {}
+        self._later = 0  # rows that a black box was asked about since
         self.explainer = explainer
         self._words = replace(schema, features=())
         self._classes = np.array(explainer.model.classes, dtype=object)
@@ -64,8 +67,14 @@ class Explanations:
 
     @property
     def calls(self) -> int | None:
-        """How many rows a black box was asked about for these answers; None for a network, which is not counted."""
-        return None if self.spent is None else self.spent.rows
+        """How many rows a black box was asked about for these answers, and since then for the reasons of misses and for
+        what is typical; None for a network, which is not counted."""
+        return None if self.spent is None else self.spent.rows + self._later
+
+    @property
+    def calls_left(self) -> int | None:
+        """How many more rows it may be asked about; None for any number."""
+        return None if self.calls is None or not self.call["max_calls"] else max(0, self.call["max_calls"] - self.calls)
 
     @property
     def success(self) -> Bools:
@@ -80,6 +89,11 @@ class Explanations:
     def changed(self) -> pd.DataFrame:
         """Which features differ, row by row."""
         return pd.DataFrame(self.answers.contrast != self.answers.rows, columns=self.schema.names, index=self.index)
+
+    @property
+    def filled(self) -> pd.DataFrame:
+        """Which cells of the rows were missing and filled in, as `missing="fill"` asks."""
+        return pd.DataFrame(self._filled, columns=self.schema.names, index=self.index)
 
     @property
     def original_class(self) -> np.ndarray[Any, np.dtype[Any]]:
@@ -141,10 +155,11 @@ class Explanations:
             proof=self._proof(i, a),
             checks={k: bool(v[i]) for k, v in a.checks.items()},
             distance=float(a.distance[i]),
-            remarks=tuple(remarks(self.schema, a.rows[i])),
+            remarks=tuple(remarks(self.schema, a.rows[i], self._filled[i])),
             settings=self.settings,
             words=self._class_words(said, asked),
             task=self.task,
+            sure=self.explainer.model.sure,
             wanted=asked,
             typical=self._typical(i, place, a),
             behind=behind,
@@ -180,7 +195,10 @@ class Explanations:
     def _typical(self, i: int, place: int, a: Answers) -> dict[str, float]:
         """What is typical of class Y in the changed numbers, if the model says Y to that as well."""
         if place not in self._usual:
-            self._usual[place] = self.explainer.usual(a)
+            begun = asked_so_far(self.explainer.model)[1]
+            enough = self.calls_left is None or self.calls_left >= len(self)
+            self._usual[place] = self.explainer.usual(a) if enough else np.full_like(a.contrast, np.nan)
+            self._later += asked_so_far(self.explainer.model)[1] - begun
         usual = self._usual[place][i]
         return {self.schema.names[j]: float(usual[j]) for j in np.flatnonzero(~np.isnan(usual))}
 
@@ -211,7 +229,11 @@ class Explanations:
         against = call["against"]
         if pd.api.types.is_list_like(against):
             call["against"] = [list(against)[i] for i in rows]
-        return self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)
+        if self.calls_left is not None:
+            call["max_calls"] = self.calls_left
+        again = self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)
+        self._later += again.calls or 0
+        return again
 
     def validity(self, models: Sequence[Any]) -> Floats:
         """The share of other models, such as this one trained anew, that also give each contrastive row its new
@@ -234,9 +256,9 @@ class Explanations:
                 "features": len(e.changes),
                 "changes": e.predicate,
                 "distance": e.distance,
-                "probability_before": None if e.wanted else max(e.before),
+                "probability_before": None if e.wanted or not e.sure else max(e.before),
                 "probability_after": None
-                if e.contrast_class is None or e.wanted
+                if e.contrast_class is None or e.wanted or not e.sure
                 else e.probability(e.contrast_class, after=True),
                 "text": e.text(**how),
             }

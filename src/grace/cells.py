@@ -9,7 +9,7 @@ import numpy as np
 
 from grace.columns import date_text, is_date
 from grace.explanation import Change
-from grace.features import MISSING, Categorical, Feature, Floats, Numeric, Value
+from grace.features import MISSING, Bools, Categorical, Feature, Floats, Numeric, Value
 from grace.schema import Schema
 
 
@@ -40,9 +40,14 @@ def length(change: Change) -> float:
     return 1.0
 
 
-def remarks(schema: Schema, row: Floats) -> Iterator[dict[str, Any]]:
-    """Cells of the row that lie outside the domain."""
+def remarks(schema: Schema, row: Floats, filled: Bools) -> Iterator[dict[str, Any]]:
+    """Cells of the row that were filled in, and those that lie outside the domain."""
     low, high = schema.bounds()
+    for j in np.flatnonzero(filled):
+        feature = schema.features[j]
+        cell = feature.label(feature.categories[int(row[j])]) if isinstance(feature, Categorical) else float(row[j])
+        value = date_text(cell) if is_date(feature) else cell
+        yield {"what": "known missing" if cell == MISSING else "filled", "feature": feature.name, "value": value}
     for j in np.flatnonzero(~schema.contains(row[None])[0]):
         feature = schema.features[j]
         if isinstance(feature, Numeric) and row[j] != feature.gap:

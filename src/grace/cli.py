@@ -134,7 +134,7 @@ def datasets(as_json: bool) -> None:
     table.add_column("classes")
     for entry in lines:
         numbers = [str(entry[k]) for k in ("name", "rows", "features", "categorical", "row")]
-        table.add_row(*numbers, ", ".join(map(str, entry["classes"])))
+        table.add_row(*numbers, ", ".join(map(str, entry["classes"])) or "a number")
     Console().print(table)
 
 
@@ -170,13 +170,29 @@ def schema(data: str, target: str, out: str) -> None:
 )
 @click.option("--hidden", default="64,32", show_default=True, help="Sizes of the hidden layers.")
 @click.option(
+    "--task",
+    type=click.Choice(("classification", "regression")),
+    help="Predict classes or a number; by default a number if the target has more than 50 different ones.",
+)
+@click.option("--rare", metavar="NAME", help="Put categories with fewer than 10 rows together as NAME, such as other.")
+@click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides the split and the first weights."
 )
-def train(data: str, target: str, out: str, schema: str | None, domain: str, hidden: str, seed: int) -> None:
+def train(
+    data: str,
+    target: str,
+    out: str,
+    schema: str | None,
+    domain: str,
+    hidden: str,
+    task: str | None,
+    rare: str | None,
+    seed: int,
+) -> None:
     """Train a network on a CSV or Parquet table, and save it with all that explaining needs.
 
     Missing cells are filled in (the median, or a category "missing"); a tenth of the rows is held out to
-    report the accuracy.
+    report the accuracy, or of a predicted number the share of its variance that is explained (R²).
 
     \b
     Examples:
@@ -194,7 +210,7 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
     tail_of(domain_of(domain))
     check_place(out)
     frame = read_table(data)
-    training.check_target(frame, target)
+    task = training.check_target(frame, target, task)
     try:
         declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
     except (GraceError, UnicodeDecodeError) as error:
@@ -206,7 +222,7 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
     except ValueError:
         raise click.BadParameter(f"--hidden {hidden!r}: give whole numbers, as in 64,32") from None
     try:
-        parts = split(frame, target, seed)
+        parts = split(frame, target, seed, stratify=task == "classification")
     except ValueError as error:
         raise GraceError(f"{data} cannot be split into training and test rows: {error}") from error
     declared = training.with_categories(declared, frame, parts.train, target)
@@ -219,13 +235,14 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
             seed=seed,
             progress=progress,
             hidden=sizes,
+            task=task,
+            rare=rare,
         )
-    test = model.impute(parts.test)
-    accuracy = float((model.predict(test) == parts.test[target]).mean())
     Explainer(model, parts.train, domain=domain_of(domain)).save(out)
-    click.echo(f"{accuracy:.1%} of {len(test)} held-out rows classified correctly. Saved to {out}.", err=True)
-    impute = " --impute" if frame.isna().any().any() else ""
-    click.echo(f"Now: grace explain {shlex.quote(out)} {shlex.quote(data)} --row 0{impute}", err=True)
+    click.echo(f"{training.score(model, parts.test)} Saved to {out}.", err=True)
+    more = " --impute" if frame.isna().any().any() else ""
+    more += " --against 'by +10 %'" if task == "regression" else ""
+    click.echo(f"Now: grace explain {shlex.quote(out)} {shlex.quote(data)} --row 0{more}", err=True)
 
 
 @main.command()
@@ -252,9 +269,9 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
 @click.option("--increase-only", multiple=True, metavar="COLUMN", help="A column that may only go up.")
 @click.option("--decrease-only", multiple=True, metavar="COLUMN", help="A column that may only go down.")
 @click.option("--gamma", type=float, help="Most redundancy (SU) between two changed features, 0 to 1.")
-@click.option("--against", help="The class to contrast with.")
+@click.option("--against", help="The class to contrast with; of a number, such as 'above 10' or 'by +10 %'.")
 @click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9.")
-@click.option("--impute", is_flag=True, help="Fill in missing cells as in training.")
+@click.option("--impute", is_flag=True, help="Fill in missing cells as in training, and say which.")
 @saying
 def explain(
     model: str,
@@ -293,10 +310,8 @@ def explain(
         if not 0 <= row < len(frame):
             raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
         frame = frame.iloc[[row]]
-    if impute:
-        frame = explainer.model.impute(frame)
-    chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
-    label = None if against is None else label_of(against, explainer.model.classes)
+    chosen = {k: v for k, v in settings.items() if v is not None and v != ()} | ({"missing": "fill"} if impute else {})
+    label = None if against is None else label_of(against, explainer.model)
     batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
     if html is not None:
         write_text(Path(html), batch.to_html() if row is None else batch[0].to_html())

@@ -17,6 +17,7 @@ from grace.features import MISSING, Categorical, Feature, Floats, Numeric, Value
 from grace.frames import codes_of, numbers, said
 
 MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
+MOST_CLASSES = 50  # different numbers that a target may have and be taken for classes
 DATE = "datetime64"
 DAY = 86_400_000_000  # microseconds
 
@@ -29,6 +30,12 @@ def feature_of(column: pd.Series[Any]) -> Feature:
         return Numeric(name=name, kind="date")
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     return Numeric(name=name) if numeric else Categorical(name=name)
+
+
+def is_number(column: pd.Series[Any]) -> bool:
+    """Whether a target looks like a number to predict rather than a class: a number with very many values."""
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    return numeric and column.nunique() > MOST_CLASSES
 
 
 def dtype_of(column: pd.Series[Any], feature: Feature) -> str:

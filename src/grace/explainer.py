@@ -24,7 +24,8 @@ from grace.information import raw_symbols, su_matrix
 from grace.learning import anywhere, asked, learn, medians, spread_of, takes_missing
 from grace.methods import METHODS
 from grace.models import wrap
-from grace.models.base import checked_scores, class_codes, device_of
+from grace.models.base import checked_scores, class_codes, device_of, fill_value
+from grace.models.predictor import Predictor
 from grace.plausibility import Typicality
 from grace.problem import Background, Problem
 from grace.schema import Schema
@@ -118,7 +119,8 @@ class Explainer:
         `against` names the class to contrast with, or for a model that predicts a number what it should have been
         (`grace.above`, `below`, `within`, `by`), one for all rows or one per row. `frozen`,
         `increase_only`, `decrease_only`, `ranges` and `costs` limit what may change (see
-        `Schema.constrain`). Answers hold for the models in `robust` too. Settings given here hold for this call only.
+        `Schema.constrain`). Answers hold for the models in `robust` too. Settings given here hold for this call only;
+        with `missing="fill"`, missing cells that the model does not take are filled in as in training, and noted.
         """
         chosen = settings_of(self.settings, settings)
         self.model.refresh()
@@ -130,9 +132,13 @@ class Explainer:
             "costs": costs,
         }
         schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
-        encoded = schema.encode(rows)
+        encoded = schema.encode(rows, missing=chosen.missing == "fill")
+        filled = np.isnan(encoded)
+        encoded = np.where(filled, [fill_value(f) for f in schema.features], encoded)
         begun = asked_so_far(self.model)
-        goal, x = self._goal(encoded, against, chosen), self.tensor(encoded)
+        x = self.tensor(encoded)
+        own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
+        goal = self._goal(encoded, against, chosen, own)
         demand = demands(self, robust, chosen)
 
         def solve(here: Tensor) -> Answers:
@@ -140,25 +146,27 @@ class Explainer:
 
         if METHODS[chosen.method].wants_background:
             self._background(schema)
-        found, spent = answer_within(self.model, solve, x, chosen.max_calls, chosen.n, begun)
+        found, spent = answer_within(self.model, solve, x, chosen.max_calls, chosen.n, begun, own)
         call = {**asdict(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
-        return Explanations(self, found, schema, as_frame(rows).index, call, spent)
+        return Explanations(self, found, schema, as_frame(rows).index, call, spent, filled)
 
-    def _goal(self, rows: Floats, against: Any, settings: Settings) -> Goal:
+    def _goal(self, rows: Floats, against: Any, settings: Settings, own: Tensor | None = None) -> Goal:
+        """The goal of each row; `own` are the scores of the rows, where they are known."""
         many = list(against) if pd.api.types.is_list_like(against) else [against] * len(rows)
         if len(many) != len(rows):
             raise GraceError(f"against has {len(many)} classes for {len(rows)} rows; give one, or one per row")
         if self.model.task == "regression":
-            return self._between(rows, many, settings)
+            return self._between(rows, many, settings, own)
         wrong = next((w for w in many if isinstance(w, Wanted)), None)
         if wrong is not None:
             raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
         if against is None:
-            return Flip(checked_scores(self.model, self.tensor(rows)).argmax(dim=1), settings.confidence)
+            scores = checked_scores(self.model, self.tensor(rows)) if own is None else own
+            return Flip(scores.argmax(dim=1), settings.confidence)
         codes = class_codes(many, self.model.classes, "against")
         return Against(torch.as_tensor(codes, device=self.model.device), settings.confidence)
 
-    def _between(self, rows: Floats, many: list[Any], settings: Settings) -> Between:
+    def _between(self, rows: Floats, many: list[Any], settings: Settings, own: Tensor | None) -> Between:
         if not all(isinstance(w, Wanted) for w in many):
             raise GraceError(
                 "the model predicts a number: say what it should have been, such as against=grace.above(10), "
@@ -167,7 +175,7 @@ class Explainer:
         for name in ("confidence", "prove", "as_printed"):
             if getattr(settings, name):
                 raise GraceError(f"{name}= is about classes; leave it out for a model that predicts a number")
-        predicted = self._scores(rows)[:, 0]
+        predicted = self._scores(rows)[:, 0] if own is None else own[:, 0].cpu().numpy()
         spread = self.spread()
         ends = np.array([[end[0] for end in w.range(predicted[[i]], spread)] for i, w in enumerate(many)])
         return Between(self.tensor(ends[:, 0]), self.tensor(ends[:, 1]), spread)

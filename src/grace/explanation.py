@@ -64,7 +64,8 @@ class Explanation:
     `miss` is the reason for having no answer and `remarks` what a reader should know about the row, both in
     terms that any language can say; `reason` and `notes` say them. `typical` has the medians of the changed
     numbers among training rows of class Y, if with them, too, the model says Y. Of a model that predicts a number,
-    `original_class` and `contrast_class` are what it predicts, and `wanted` is what was asked for.
+    `original_class` and `contrast_class` are what it predicts, and `wanted` is what was asked for. `sure` is whether
+    the model says how sure it is: of one that only names classes, `before` and `after` are no probabilities.
     """
 
     row: Mapping[str, Any]  # None where a cell is missing
@@ -84,6 +85,7 @@ class Explanation:
     words: Schema = field(repr=False)
     typical: Mapping[str, float] = field(default_factory=dict)
     task: str = "classification"
+    sure: bool = True
     wanted: Mapping[str, float | None] | None = None
     alternatives: tuple[Explanation, ...] = ()
     behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
@@ -217,6 +219,7 @@ class Explanation:
             "remarks": [dict(r) for r in self.remarks],
             "typical": dict(self.typical),
             "task": self.task,
+            "sure": self.sure,
             "wanted": None if self.wanted is None else dict(self.wanted),
             "row": dict(self.row),
             "settings": dict(self.settings),

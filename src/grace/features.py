@@ -85,8 +85,7 @@ class Numeric:
                 raise GraceError(f"feature {self.name!r}: {part}=nan is not a bound; leave it out or give a number")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise GraceError(f"feature {self.name!r}: low={self.low} lies above high={self.high}")
-        if self.increase_only and self.decrease_only:
-            raise GraceError(f"feature {self.name!r} is increase_only and decrease_only; use frozen")
+        _check_direction(self)
         _check_cost(self)
         if self.spread is not None and not self.spread > 0:
             raise GraceError(f"feature {self.name!r}: spread={self.spread} is not positive")
@@ -159,7 +158,8 @@ class Numeric:
 @dataclass(frozen=True, kw_only=True)
 class Categorical:
     """One of a few values. `never` lists categories a row may have but no change may choose. Where they are `ordered`,
-    a change of one `spread` in rank counts `cost` in the distance; else any change does. With `gaps`, the category
+    a change of one `spread` in rank counts `cost` in the distance, and they may be increase_only or decrease_only; else
+    any change counts. With `gaps`, the category
     "missing" is a missing cell to the model; `other`, if given, is the category of all values that are not listed."""
 
     name: str
@@ -172,6 +172,8 @@ class Categorical:
     spread: float | None = None
     typical: Value | None = None
     frozen: bool = False
+    increase_only: bool = False
+    decrease_only: bool = False
     cost: float = 1.0
     phrase: str = ""
     plural: bool = False
@@ -184,6 +186,7 @@ class Categorical:
         for part in ("categories", "never"):
             object.__setattr__(self, part, tuple(plain(c) for c in getattr(self, part)))
         _check_cost(self)
+        _check_direction(self)
         if len(set(self.categories)) != len(self.categories):
             raise GraceError(f"feature {self.name!r}: a category is listed twice")
         for value in self.never:
@@ -243,6 +246,11 @@ Domain = str | float
 def _check_cost(feature: Feature) -> None:
     if isinstance(feature.cost, bool) or not isinstance(feature.cost, int | float) or not 0 < feature.cost < np.inf:
         raise GraceError(f"feature {feature.name!r}: cost={feature.cost!r} must be a positive number")
+
+
+def _check_direction(feature: Feature) -> None:
+    if feature.increase_only and feature.decrease_only:
+        raise GraceError(f"feature {feature.name!r} is increase_only and decrease_only; use frozen")
 
 
 def _check_translations(feature: Feature) -> None:

@@ -69,7 +69,7 @@ class Problem:
         space = self.space
         fits = (rows >= self.low) & (rows <= self.high) & (~space.is_integer | (rows == rows.round()))
         for j in space.categorical:
-            fits[:, j] = torch.isin(rows[:, j].long(), space.open[j])
+            fits[:, j] &= torch.isin(rows[:, j].long(), space.open[j])
         return (fits & self.free) | (rows == self.rows)
 
     def margin(self, rows: Tensor) -> Tensor:

@@ -175,7 +175,8 @@ class Relaxation:
         """The categories (N, all of them) that rows may have: the open ones, with their own or without."""
         out = torch.zeros(len(row), self.option_count, dtype=torch.bool, device=row.device)
         for j, slot in self.slots.items():
-            out[:, slot][:, self.problem.space.open[j]] = True
+            low, high = self.problem.low[row], self.problem.high[row]
+            out[:, slot][:, self.problem.space.open[j]] = self.problem.space.between(j, low, high)
             out[torch.arange(len(row), device=row.device), slot.start + self.x[row, j].long()] = own
         return out
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.columns import decode_column, dtype_of, encode_column, feature_of, plain_numbers, with_gaps
+from grace.columns import decode_column, dtype_of, encode_column, feature_of, is_number, plain_numbers, with_gaps
 from grace.errors import GraceError
 from grace.features import (
     Bools,
@@ -91,7 +91,8 @@ class Schema:
         if not classes and target is not None and target in frame.columns:
             if not frame[target].notna().any():
                 raise GraceError(f"target column {target!r} has no values: every label is missing")
-            classes = Categorical(name=target).observe(frame[target]).categories
+            if not is_number(frame[target]):
+                classes = Categorical(name=target).observe(frame[target]).categories
         return replace(base, features=tuple(features), target=target, classes=classes, domain=domain)
 
     def replace(self, name: str, **parts: Any) -> Schema:
@@ -118,8 +119,12 @@ class Schema:
         out = self
         for part, names in (("frozen", frozen), ("increase_only", increase_only), ("decrease_only", decrease_only)):
             for name in [names] if isinstance(names, str) else names:
-                if part != "frozen" and isinstance(out[name], Categorical):
-                    raise GraceError(f"feature {name!r} is a category, which has no direction; use frozen or ranges")
+                feature = out[name]
+                if part != "frozen" and isinstance(feature, Categorical) and not feature.ordered:
+                    raise GraceError(
+                        f"feature {name!r} is a category without an order, which has no direction; "
+                        "use frozen or ranges, or declare it ordered"
+                    )
                 out = out.replace(name, **{part: True})
         for name, cost in (costs or {}).items():
             out = out.replace(name, cost=plain(cost))
@@ -191,7 +196,8 @@ class Schema:
                 i = int(np.isnan(out[:, j]).argmax())
                 raise GraceError(
                     f"column {feature.name!r}, row {said(frame.index[i])}: the cell is missing; "
-                    "fill it in, or impute it as in training: model.impute(rows), on the command line --impute"
+                    "fill it in, or as in training by model.impute(rows); explain can do so with "
+                    'missing="fill", the command with --impute'
                 )
         return out
 
@@ -217,7 +223,8 @@ class Schema:
             if f.frozen:
                 continue
             if isinstance(f, Categorical):
-                out[f.name] = list(f.open)
+                ways = [row[j] if f.increase_only else -np.inf, row[j] if f.decrease_only else np.inf]
+                out[f.name] = [c for k, c in enumerate(f.categories) if c in f.open and ways[0] <= k <= ways[1]]
             else:
                 out[f.name] = [
                     float(max(low[j], row[j])) if f.increase_only else float(low[j]),

@@ -15,6 +15,7 @@ CHOICES = {
     "prefer": ("fewest", "nearest"),
     "distance": tuple(NORMS),
     "local_model": ("logistic", "tree"),
+    "missing": ("error", "fill"),
 }
 
 
@@ -38,6 +39,7 @@ class Settings:
     as_printed: bool = False
     max_calls: int = 0
     plausible: float = 0.0
+    missing: str = "error"
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():

@@ -41,8 +41,8 @@ class Space:
         self.digits = tensor([f.digits if isinstance(f, Numeric) else 0 for f in schema.features], torch.int64)
         self.weight = tensor([f.cost for f in schema.features])
         self.fixed = tensor([f.frozen for f in schema.features], torch.bool)
-        self.upward = tensor([isinstance(f, Numeric) and f.increase_only for f in schema.features], torch.bool)
-        self.downward = tensor([isinstance(f, Numeric) and f.decrease_only for f in schema.features], torch.bool)
+        self.upward = tensor([f.increase_only for f in schema.features], torch.bool)
+        self.downward = tensor([f.decrease_only for f in schema.features], torch.bool)
         self.spread = tensor([f.spread or 1.0 for f in schema.features])
         self.gap = tensor([f.gap if isinstance(f, Numeric) else torch.nan for f in schema.features])
         self.measured = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
@@ -50,6 +50,7 @@ class Space:
         self.vectors: dict[int, Tensor] = {}
         self.open: dict[int, Tensor] = {}
         self.hidden: dict[int, int] = {}  # the categories that are missing cells to the model
+        self.unranked: dict[int, Tensor] = {}  # where categories go one way only, those that stand outside their order
         self.blocks: dict[int, slice] = {}
         owner = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
         scale = [f.spread or 1.0 for f in numeric]
@@ -64,6 +65,9 @@ class Space:
             table = torch.eye(count, dtype=torch.float64) if vector is None else vector.detach()
             self.vectors[j] = tensor(table)
             self.open[j] = tensor(schema.open_codes(j), torch.int64)
+            if feature.increase_only or feature.decrease_only:
+                apart_from = [k for k, c in enumerate(feature.categories) if c in (MISSING, feature.other or MISSING)]
+                self.unranked[j] = tensor(apart_from, torch.int64)
             self.blocks[j] = slice(len(owner), len(owner) + table.shape[1])
             owner += [j] * table.shape[1]
             apart = torch.pdist(tensor(table)).mean() if count > 1 else torch.tensor(0.0)
@@ -89,9 +93,15 @@ class Space:
         low, high = torch.where(self.is_integer, low.ceil(), low), torch.where(self.is_integer, high.floor(), high)
         free = ~self.fixed & (low <= high) & ~((low == rows) & (high == rows)) & (rows != self.gap)
         for j in self.categorical:
-            others = (self.open[j] != rows[:, [j]]).any(dim=1)
+            others = ((self.open[j] != rows[:, [j]]) & self.between(j, low, high)).any(dim=1)
             free[:, j] = ~self.fixed[j] & others & (rows[:, j] != self.hidden.get(j, -1))
+            if j in self.unranked:
+                free[:, j] &= ~torch.isin(rows[:, j].long(), self.unranked[j])
         return low, high, free
+
+    def between(self, j: int, low: Tensor, high: Tensor) -> Tensor:
+        """Which open categories (n, open) lie within the limits of each row: all, unless they may go one way only."""
+        return (self.open[j] >= low[:, [j]]) & (self.open[j] <= high[:, [j]])
 
     def land(self, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """P: the row within the limits nearest to a point. A category is the one with the nearest vector."""
@@ -105,6 +115,8 @@ class Space:
         for j in self.categorical:
             table = self.vectors[j][self.open[j]]
             apart = (point[:, None, self.blocks[j]] - table).square().sum(dim=2)
+            if j in self.unranked:
+                apart = torch.where(self.between(j, low, high), apart, 2 * apart.amax(dim=1, keepdim=True) + 1)
             rows[:, j] = self.open[j][nearly_first(apart)].to(rows.dtype)
         return rows
 
@@ -146,7 +158,8 @@ class Space:
         for j in self.categorical:
             table = self.vectors[j]
             move = table[self.open[j]] - table[rows[:, j].long()][:, None]
-            out[:, j] = (move * slope[:, None, self.blocks[j]]).sum(dim=2).amax(dim=1)
+            won = (move * slope[:, None, self.blocks[j]]).sum(dim=2)
+            out[:, j] = (won.masked_fill(~self.between(j, low, high), 0) if j in self.unranked else won).amax(dim=1)
         return out
 
     def euclidean(self, rows: Tensor) -> Tensor:

@@ -89,6 +89,7 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
     head: dict[str, Any] = {
         "format": FORMAT,
         "classes": list(model.classes),
+        "task": model.task,
         "domain": explainer.schema.domain,
         "schemas": [s.to_dict() for s in explainer.schemas.values()],
         "model_schema": None if model.schema is None else model.schema.to_dict(),
@@ -157,10 +158,11 @@ def _head(where: Path) -> dict[str, Any]:
 
 def _network(where: Path, head: dict[str, Any]) -> TorchModel:
     schema = Schema.from_dict(head["model_schema"])
-    network = Network(schema, head["network"]["hidden"], len(head["classes"]))
+    network = Network(schema, head["network"]["hidden"], len(head["classes"]) or 1)
     try:
         network.load_state_dict(load_file(where / WEIGHTS))
     except (RuntimeError, OSError, SafetensorError) as reason:
         raise GraceError(f"{where / WEIGHTS} does not fit {HEAD}: {str(reason).splitlines()[0]}") from reason
     module = network.double().eval().requires_grad_(False)
-    return TorchModel(module, tuple(head["classes"]), outputs="logits", schema=schema)
+    task = head.get("task", "classification")
+    return TorchModel(module, tuple(head["classes"]), outputs="logits", schema=schema, task=task)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from grace.batch import Explanations
     from grace.explanation import Explanation
+    from grace.models import Model
     from grace.text import Saying
 
 
@@ -146,6 +147,10 @@ def domain_of(said: str) -> str | float:
         return said
 
 
-def label_of(said: str, classes: tuple[Any, ...]) -> Any:
-    """The class that was typed, whatever its type."""
-    return next((c for c in classes if str(c) == said), said)
+def label_of(said: str, model: Model) -> Any:
+    """The class that was typed, whatever its type; of a number, what it should have been."""
+    if model.task == "regression":
+        from grace.wanted import wanted_of
+
+        return wanted_of(said)
+    return next((c for c in model.classes if str(c) == said), said)

@@ -55,7 +55,7 @@ def sentence(
     form, place = _drawn(e, said, template, seed)
     body = main_clause(e, form, place, style, code)
     label = e.contrast_class if form == "had" else e.original_class
-    hedge &= e.task != "regression"
+    hedge &= e.sure and e.task != "regression"
     sure = said.sure(e.probability(label, after=form == "had"), then=form == "had") if hedge else ""
     proven = e.proof is not None and e.proof["verdict"] == "minimal" and len(e.changes) > 1
     return f"{body}{sure}." + (f" {said.minimal(len(e.changes) - 1, form)}" if proven else "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,17 +11,16 @@ import torch
 from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 
+from grace.columns import is_number
 from grace.datasets import Table
+from grace.descent import Progress, descend
 from grace.errors import GraceError
-from grace.features import MISSING, Categorical, Feature, Floats, Numeric, plain
-from grace.frames import said, some
+from grace.features import MISSING, Categorical, Feature, Floats, Numeric, Value, plain
+from grace.frames import numbers, said, some
 from grace.models.base import class_codes, fill_value
 from grace.models.network import Network
 from grace.models.torch import TorchModel
 from grace.schema import Schema
-
-Progress = Callable[[int, int, float], None]
-"""Called after each epoch with the epoch, the most there may be, and the validation loss."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,7 @@ class Recipe:
             raise GraceError(f"hidden={self.hidden!r}: every layer needs at least one unit")
 
 
+TASKS = ("classification", "regression")
 RARE = 10  # rows that a category needs to be one of its own, if rare ones are put together
 
 RECIPES = {
@@ -72,27 +71,32 @@ def fit(
     validation: pd.DataFrame | None = None,
     progress: Progress | None = None,
     rare: str | None = None,
+    task: str | None = None,
     **changes: Any,
 ) -> TorchModel:
     """Train a network on a table of the paper (its training part) or on any DataFrame.
 
-    Keyword `changes` are parts of the recipe: `hidden=(32, 16)`, `learning_rate`, `patience`,
-    `batch_size`, `max_epochs`. Without `validation`, a tenth of the rows is set aside for early
-    stopping. Missing cells are imputed: the median, or the category "missing", as the training part has it. With
-    `rare="other"`, categories with fewer than 10 rows become one of that name, and so does any that turns up later.
+    A target of numbers with more than 50 different values is predicted as a number, any other as classes;
+    `task="regression"` or `task="classification"` says so. Keyword `changes` are parts of the recipe:
+    `hidden=(32, 16)`, `learning_rate`, `patience`, `batch_size`, `max_epochs`. Without `validation`, a tenth of the
+    rows is set aside for early stopping. Missing cells are imputed: the median, or the category "missing", as the
+    training part has it. With `rare="other"`, categories with fewer than 10 rows become one of that name, and so does
+    any that turns up later.
     """
     if isinstance(data, Table):
         parts = data.split(seed)
         recipe = recipe or RECIPES.get(data.name, Recipe())
         schema = data.declared if schema is None else schema
         target = data.target
+        task = task_for(data.frame, target, task, data.declared)
         train, held = parts.train, parts.validation if validation is None else validation
     else:
         if target is None and schema is not None:
             target = schema.target
-        check_target(data, target)
+        task = check_target(data, target, task, schema)
         assert target is not None
-        train, held = (data, validation) if validation is not None else _set_aside(data, target, seed)
+        stratify = task == "classification"
+        train, held = (data, validation) if validation is not None else _set_aside(data, target, seed, stratify)
     for name in changes:
         if name not in Recipe.__dataclass_fields__:
             raise GraceError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
@@ -103,102 +107,77 @@ def fit(
         schema = _with_other(Schema.infer(train, target, like=schema), train, rare)
     schema = with_categories(schema, pd.concat([train, held]), train, target)
     schema = _with_missing(Schema.infer(train, target, like=schema), train)
-    x, y = _rows(train, schema, "training data")
-    held_x, held_y = _rows(held, schema, "validation data")
-    network = Network(schema, recipe.hidden, len(schema.classes))
+    schema = replace(schema, classes=_classes(schema, train, held) if task == "classification" else ())
+    x, held_x = _rows(train, schema), _rows(held, schema)
+    y, held_y = (_targets(part, schema, what) for part, what in ((train, "training data"), (held, "validation data")))
+    network = Network(schema, recipe.hidden, len(schema.classes) or 1)
     generator = torch.Generator().manual_seed(seed)
-    centre, scale = _scaling(x, schema)
     with torch.no_grad():
-        network.initialise(centre, scale, generator)
-    _train(network, (x, y), (held_x, held_y), recipe, generator, progress)
-    return TorchModel(network.double().eval().requires_grad_(False), schema.classes, outputs="logits", schema=schema)
+        network.initialise(*_scaling(x, schema), generator)
+    middle, unit = (0.0, 1.0) if schema.classes else (float(y.mean()), float(y.std(correction=0)))
+    if not schema.classes:
+        y, held_y = (((values - middle) / unit).float() for values in (y, held_y))
+    descend(network, (x, y), (held_x, held_y), recipe, generator, progress)
+    if not schema.classes:
+        _stretch(network, middle, unit)
+    module = network.double().eval().requires_grad_(False)
+    return TorchModel(module, schema.classes, outputs="logits", schema=schema, task=task)
 
 
-def _train(
-    network: Network,
-    train: tuple[Tensor, Tensor],
-    held: tuple[Tensor, Tensor],
-    recipe: Recipe,
-    generator: torch.Generator,
-    progress: Progress | None,
-) -> None:
-    """Adam on cross-entropy; stop when the validation loss has not improved for `patience` epochs and
-    go back to the best weights."""
-    x, y = train
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # batches are small: threads cost more than they bring, far more on a busy machine
-    try:
-        _epochs(network, x, y, held, recipe, generator, progress)
-    finally:
-        torch.set_num_threads(threads)
+def task_for(frame: pd.DataFrame, target: str, task: str | None, schema: Schema | None = None) -> str:
+    """What is asked for, or what the target suggests."""
+    if task not in (None, *TASKS):
+        raise GraceError(f"task={task!r} is unknown; use one of {', '.join(map(repr, TASKS))}")
+    if task == "regression" and not pd.api.types.is_numeric_dtype(frame[target]):
+        raise GraceError(f'target column {target!r} holds no numbers; leave out task="regression"')
+    declared = schema is not None and bool(schema.classes)
+    return task or ("regression" if is_number(frame[target]) and not declared else "classification")
 
 
-def _epochs(
-    network: Network,
-    x: Tensor,
-    y: Tensor,
-    held: tuple[Tensor, Tensor],
-    recipe: Recipe,
-    generator: torch.Generator,
-    progress: Progress | None,
-) -> None:
-    optimiser = torch.optim.Adam(network.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.999), eps=1e-8)
-    best, best_state, waited = np.inf, _copy(network), 0
-    for epoch in range(1, recipe.max_epochs + 1):
-        network.train()
-        order = torch.randperm(len(x), generator=generator)
-        for start in range(0, len(x), recipe.batch_size):
-            batch = order[start : start + recipe.batch_size]
-            optimiser.zero_grad(set_to_none=True)
-            torch.autograd.backward(nn.functional.cross_entropy(network(x[batch]), y[batch]))
-            optimiser.step()
-        network.eval()
-        with torch.no_grad():
-            loss = float(nn.functional.cross_entropy(network(held[0]), held[1]))
-        if progress is not None:
-            progress(epoch, recipe.max_epochs, loss)
-        if not np.isfinite(loss):
-            raise GraceError(f"training failed in epoch {epoch}: the loss is {loss}; lower learning_rate")
-        if loss < best:
-            best, best_state, waited = loss, _copy(network), 0
-        else:
-            waited += 1
-            if waited >= recipe.patience:
-                break
-    network.load_state_dict(best_state)
-
-
-def _copy(network: Network) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in network.state_dict().items()}
-
-
-def check_target(frame: pd.DataFrame, target: str | None) -> None:
+def check_target(frame: pd.DataFrame, target: str | None, task: str | None = None, schema: Schema | None = None) -> str:
+    """The task, or an error that says what is wrong with the target."""
     if target is None:
         raise GraceError('which column is the target? pass target="..."')
     if len(frame) == 0:
         raise GraceError("there are no rows to train on: the table is empty")
     if target not in frame.columns:
         raise GraceError(f"target column {target!r} is not in the data; columns: {some(frame.columns)}")
-    counts = frame[target].value_counts()
-    counts = counts[counts > 0]
     if frame[target].isna().any():
         row = frame.index[int(frame[target].isna().to_numpy().argmax())]
         raise GraceError(f"target column {target!r}, row {said(row)}: the label is missing; drop the row or fill it in")
+    task = task_for(frame, target, task, schema)
+    counts = frame[target].value_counts()
+    counts = counts[counts > 0]
     if len(counts) < 2:
-        raise GraceError(f"target column {target!r} has only the class {said(counts.index[0])}; a contrast needs two")
-    if counts.iloc[-1] < 2:
+        what = "the class" if task == "classification" else "the value"
+        raise GraceError(f"target column {target!r} has only {what} {said(counts.index[0])}; a contrast needs two")
+    if task == "classification" and counts.iloc[-1] < 2:
         raise GraceError(
             f"class {said(counts.index[-1])} in {target!r} has one row; training needs at least two of each class "
-            "(if the column is a number, bin it first)"
+            '(if the column is a number to predict, pass task="regression")'
         )
+    return task
 
 
-def _set_aside(frame: pd.DataFrame, target: str, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    classes = frame[target].nunique()
+def score(model: TorchModel, test: pd.DataFrame) -> str:
+    """How well the model does on rows with their target, as a sentence."""
+    assert model.schema is not None
+    truth, predicted = test[model.schema.target], model.predict(model.impute(test))
+    if model.task == "regression":
+        share = 1 - np.square(predicted - truth).mean() / np.square(truth - truth.mean()).mean()
+        return f"R² on {len(test)} held-out rows: {share:.3f}."
+    return f"{(predicted == truth).mean():.1%} of {len(test)} held-out rows classified correctly."
+
+
+def _set_aside(frame: pd.DataFrame, target: str, seed: int, stratify: bool = True) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A tenth of the rows for early stopping, some of each class."""
+    classes = frame[target].nunique() if stratify else 0
     held = max(int(np.ceil(len(frame) * 0.1)), classes)
-    if len(frame) - held < classes:
-        raise GraceError(f"{len(frame)} rows are too few to train on {classes} classes; pass validation= and more rows")
-    train, rest = train_test_split(frame, test_size=held, stratify=frame[target], random_state=seed)
+    if len(frame) - held < max(classes, 2):
+        what = f" on {classes} classes" if classes else ""
+        raise GraceError(f"{len(frame)} rows are too few to train{what}; pass validation= and more rows")
+    labels = frame[target] if stratify else None
+    train, rest = train_test_split(frame, test_size=held, stratify=labels, random_state=seed)
     return train, rest
 
 
@@ -213,7 +192,7 @@ def with_categories(like: Schema | None, frame: pd.DataFrame, train: pd.DataFram
         if isinstance(found, Categorical) and isinstance(feature, Categorical) and not feature.categories:
             seen = {plain(value) for value in train[found.name].dropna().unique()}
             never = tuple(c for c in found.categories if c not in seen)
-            feature = replace(feature, categories=found.categories, never=never)
+            feature = replace(feature, categories=found.categories, ordered=found.ordered, never=never)
         features.append(feature)
     return replace(base, features=tuple(features))
 
@@ -245,13 +224,38 @@ def _with_missing(schema: Schema, train: pd.DataFrame) -> Schema:
     return schema
 
 
-def _rows(frame: pd.DataFrame, schema: Schema, what: str) -> tuple[Tensor, Tensor]:
+def _rows(frame: pd.DataFrame, schema: Schema) -> Tensor:
     rows = schema.encode(frame, missing=True)
     fill = np.array([fill_value(f) for f in schema.features])
-    rows = np.where(np.isnan(rows), fill, rows)
+    return torch.as_tensor(np.where(np.isnan(rows), fill, rows), dtype=torch.float32)
+
+
+def _classes(schema: Schema, train: pd.DataFrame, held: pd.DataFrame) -> tuple[Value, ...]:
+    """The classes that are declared or were found; of numbers that are told to be classes, all that occur."""
     assert schema.target is not None
-    labels = class_codes(frame[schema.target], schema.classes, what)
-    return torch.as_tensor(rows, dtype=torch.float32), torch.as_tensor(labels)
+    found = pd.concat([train[schema.target], held[schema.target]])
+    return schema.classes or Categorical(name=schema.target).observe(found).categories
+
+
+def _targets(frame: pd.DataFrame, schema: Schema, what: str) -> Tensor:
+    """Positions of classes, or numbers."""
+    assert schema.target is not None
+    if schema.classes:
+        return torch.as_tensor(class_codes(frame[schema.target], schema.classes, what))
+    values = numbers(frame[schema.target])
+    if np.isnan(values).any():
+        row = frame.index[int(np.isnan(values).argmax())]
+        raise GraceError(f"{what}: target column {schema.target!r}, row {said(row)}: the number is missing")
+    return torch.tensor(values)
+
+
+def _stretch(network: Network, middle: float, unit: float) -> None:
+    """Standardised numbers into natural ones: the last layer, which is linear, takes the unit in."""
+    last = network.layers[-1]
+    assert isinstance(last, nn.Linear)
+    with torch.no_grad():
+        last.weight.mul_(unit)
+        last.bias.mul_(unit).add_(middle)
 
 
 def _scaling(x: Tensor, schema: Schema) -> tuple[Tensor, Tensor]:

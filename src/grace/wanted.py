@@ -74,6 +74,24 @@ def by(difference: float | str) -> Wanted:
     return Wanted(low=size, of_row=True, share=share) if size > 0 else Wanted(high=size, of_row=True, share=share)
 
 
+def wanted_of(said: str) -> Wanted:
+    """What was typed: "above 10", "below 10", "within 5 10", "by -3" or "by +10 %"."""
+    name, _, rest = said.strip().partition(" ")
+    try:
+        if name in ("above", "below"):
+            return {"above": above, "below": below}[name](float(rest))
+        if name == "within":
+            low, high = rest.split()
+            return within(float(low), float(high))
+        if name == "by":
+            return by(rest if "%" in rest else float(rest))
+    except ValueError:
+        pass
+    raise GraceError(
+        f"{said!r}: say what the number should have been: above 10, below 10, within 5 10, by -3, by +10 %"
+    )
+
+
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or np.isnan(value):
         raise GraceError(f"{name}({value!r}): it must be a number")

@@ -25,18 +25,25 @@ def ways_out(batch: Explanations) -> dict[int, list[Way]]:
     if not rows:
         return {}
     out: dict[int, list[Way]] = {}
-    if batch.call["method"] != "search":
+    if batch.call["method"] != "search" and may_ask(batch, rows):
         by_search = batch.ask_again(rows, method="search", prove=False, n=1).success
         out = {i: [{"limit": "method", "value": "search"}] for i, ok in zip(rows, by_search, strict=True) if ok}
         rows = [i for i in rows if i not in out]
     found: dict[int, list[tuple[int, int, Way]]] = {i: [] for i in rows}
     for changes in relaxations(batch) if rows else []:
+        if not may_ask(batch, rows):
+            break
         again = batch.ask_again(rows, method="search", prove=False, n=1, **changes)
         for place, i in enumerate(rows):
             if again.success[place]:
                 way = way_out(batch, again, place, changes)
                 found[i].append((int(again.changed.iloc[place].sum()), ORDER.index(way["limit"]), way))
     return out | {i: [way for *_, way in sorted(ways, key=lambda w: w[:2])] for i, ways in found.items()}
+
+
+def may_ask(batch: Explanations, rows: list[int]) -> bool:
+    """Whether a black box may still be asked about so many rows, and more."""
+    return batch.calls_left is None or batch.calls_left > len(rows)
 
 
 def relaxations(batch: Explanations) -> list[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""The paper's eleven tables and two with categories, embedded; see PROVENANCE.md for sources and licences."""
+"""The paper's eleven tables, two with categories and one with a number to predict, embedded.
+
+PROVENANCE.md has sources and licences.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ PAPER = (
     "musk",
 )
 CATEGORICAL = ("adult", "german_credit")
+NUMBERS = ("california_housing",)
 
 CASE_STUDY: Mapping[str, int] = {
     "clump_thickness": 8,
@@ -73,18 +77,20 @@ class Table:
         return Schema.infer(self.frame, like=self.declared)
 
     def split(self, seed: int = 0) -> Split:
-        """The paper's split: a tenth for the test, then a tenth of the rest for validation, stratified."""
-        return split(self.frame, self.target, seed)
+        """The paper's split: a tenth for the test, then a tenth of the rest for validation, stratified by class."""
+        return split(self.frame, self.target, seed, stratify=bool(self.declared.classes))
 
     def __repr__(self) -> str:
         d = self.declared
-        return f"Table({self.name!r}: {len(self.frame)} rows, {len(d)} features, {len(d.classes)} classes)"
+        predicted = f"{len(d.classes)} classes" if d.classes else "a number to predict"
+        return f"Table({self.name!r}: {len(self.frame)} rows, {len(d)} features, {predicted})"
 
 
-def split(frame: pd.DataFrame, target: str, seed: int) -> Split:
-    """A tenth for the test, then a tenth of the rest for validation, stratified by the target."""
-    rest, test = train_test_split(frame, test_size=0.1, stratify=frame[target], random_state=seed)
-    train, validation = train_test_split(rest, test_size=0.1, stratify=rest[target], random_state=seed)
+def split(frame: pd.DataFrame, target: str, seed: int, *, stratify: bool = True) -> Split:
+    """A tenth for the test, then a tenth of the rest for validation, stratified by the target unless it is a number."""
+    rest, test = train_test_split(frame, test_size=0.1, stratify=frame[target] if stratify else None, random_state=seed)
+    labels = rest[target] if stratify else None
+    train, validation = train_test_split(rest, test_size=0.1, stratify=labels, random_state=seed)
     return Split(train, validation, test)
 
 
@@ -95,8 +101,8 @@ def is_case_study(frame: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.boo
 
 
 def names() -> tuple[str, ...]:
-    """The embedded tables: the paper's eleven, then those with categories."""
-    return PAPER + CATEGORICAL
+    """The embedded tables: the paper's eleven, those with categories, and the one with a number to predict."""
+    return PAPER + CATEGORICAL + NUMBERS
 
 
 @cache

@@ -1,8 +1,9 @@
 """Benchmarks: GRACE's methods, other libraries' and your own on the same networks and rows.
 
-task          what a method is given and gives back
+task          what a method is given and gives back; subjects makes one of any model
 functions     methods that are Python functions: GRACE's own and yours
-peers         other libraries; environments makes theirs, process runs them, runners/ are their scripts
+peers         other libraries; environments makes theirs, process runs them, runners/ are their scripts, and serving
+              answers them for models that stay here
 judge         judges answers, whoever gave them
 contest       puts it together; results and page make tables of it; command is `grace benchmark`
 reproduction  the paper's experiments again: `grace reproduce`
@@ -14,13 +15,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grace.experiments.contest import benchmark
+    from grace.experiments.contest import benchmark, compare
     from grace.experiments.results import Results
+    from grace.experiments.subjects import task_of
     from grace.experiments.task import Answers, Task
 
-__all__ = ["Answers", "Results", "Task", "benchmark"]
+__all__ = ["Answers", "Results", "Task", "benchmark", "compare", "task_of"]
 
-_HOMES = {"Answers": "task", "Results": "results", "Task": "task", "benchmark": "contest"}
+_HOMES = {
+    "Answers": "task",
+    "Results": "results",
+    "Task": "task",
+    "benchmark": "contest",
+    "compare": "contest",
+    "task_of": "subjects",
+}
 
 
 def __getattr__(name: str) -> Any:

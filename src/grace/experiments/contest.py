@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from grace.experiments.results import Line, Results
 from grace.experiments.task import Answers, Method, Task, network_of, prepare
 from grace.features import Domain
 from grace.methods import METHODS
+from grace.models.torch import TorchModel
 from grace.terminal import write_text
 
 RETRAINED = 5
@@ -72,11 +73,35 @@ def benchmark(
                 gamma=gamma,
                 time_limit=time_limit,
             )
-            judge = Judge(task, others)
-            for contestant in asked:
-                tell(f"{table.name}, {domain}: {contestant.name}")
-                lines.append(_line(task, judge, contestant, keep))
+            lines += _contest(task, others, asked, keep, tell)
     return Results(lines)
+
+
+def compare(
+    tasks: Iterable[Task],
+    *,
+    methods: Mapping[str, Method] | None = None,
+    own: Sequence[str] = OWN,
+    peers: Sequence[str] = (),
+    out: str | Path | None = None,
+    environments: str | Path = ".venv-peers",
+    tell: Tell = lambda _: None,
+) -> Results:
+    """The same for tasks of your own, about any model (see `subjects.task_of`)."""
+    asked = _contestants(methods or {}, own, peers, Path(environments))
+    keep = None if out is None else Path(out) / "answers"
+    return Results([line for task in tasks for line in _contest(task, [], asked, keep, tell)])
+
+
+def _contest(
+    task: Task, retrained: list[TorchModel], asked: list[Contestant], keep: Path | None, tell: Tell
+) -> list[Line]:
+    judge = Judge(task, retrained)
+    lines = []
+    for contestant in asked:
+        tell(f"{task.name}, {task.domain}: {contestant.name}")
+        lines.append(_line(task, judge, contestant, keep))
+    return lines
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from grace.experiments.process import end, last_words
 from grace.experiments.runners.protocol import TooLong, limit
 from grace.experiments.task import Answers, Method, Task, as_answers
 from grace.explainer import Explainer
+from grace.wanted import Wanted
 
 START = 30.0  # seconds for a process to start in
 SINGLE = 20  # rows that are also asked one at a time, to time them
@@ -33,6 +34,8 @@ def own(method: str) -> Method:
     def run(task: Task) -> Answers:
         explainer = Explainer(task.model, task.train_frame, schema=task.schema, domain=task.domain)
         wishes: dict[str, Any] = {"method": method, "max_features": task.max_features, "gamma": task.gamma}
+        if task.wanted is not None:
+            wishes["against"] = Wanted(*task.wanted)
         frame = task.frame
         start = time.perf_counter()
         batch = explainer.explain(frame, **wishes)

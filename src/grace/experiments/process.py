@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import numpy as np
 
 from grace.errors import GraceError
 from grace.experiments.environments import clean
-from grace.experiments.task import Answers, Task, checked_row
+from grace.experiments.serving import served
+from grace.experiments.task import Answers, Task, checked_row, network_in
 
 GRACE_PERIOD = 2.0  # seconds beyond a row's limit before its process is ended
 SETUP_LIMIT = 300.0  # seconds for imports and fitting
@@ -32,9 +34,11 @@ def ask_peer(
     no answer; the process is started again with the next. A peer that cannot even be set up is an error."""
     outcomes: dict[int, dict[str, Any]] = {}
     todo = list(range(len(task.rows)))
-    with tempfile.TemporaryDirectory(prefix="grace-peer-") as place:
+    with tempfile.TemporaryDirectory(prefix="grace-peer-") as place, ExitStack() as stack:
         here = Path(place)
         task.save(here / "task")
+        if network_in(task.model) is None:
+            (here / "task" / "address").write_text(stack.enter_context(served(task)), encoding="utf-8")
         while todo and not _hopeless(outcomes):
             child = _Child(here, [*command, str(here / "task"), str(here / "events"), variant], todo)
             try:

@@ -1,7 +1,8 @@
 """What a method of a benchmark is given and gives back, in memory and on disk.
 
-On disk a task is a folder with `task.json` (features, classes, limits) and `task.npz` (rows and weights); the runners
-of the peers read it with numpy alone. Nothing is pickled.
+On disk a task is a folder with `task.json` (features, classes, limits) and `task.npz` (rows, and the weights of a
+network that was trained here); the runners of the peers read it with numpy alone. Any other model stays in this
+process, which answers for it (see `serving`). Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -34,22 +35,24 @@ HEAD, ARRAYS = "task.json", "task.npz"
 
 @dataclass(frozen=True)
 class Task:
-    """One network and the rows to explain. Rows are encoded: one float64 per feature, a category as its
+    """One model and the rows to explain. Rows are encoded: one float64 per feature, a category as its
     position (`task.schema.decode(task.rows)` is the table a person sees)."""
 
     name: str
-    model: TorchModel
+    model: Model
     schema: Schema
     """The features with their ranges in the task's domain, categories and spreads."""
     rows: Floats
     train: Floats
     labels: np.ndarray[Any, np.dtype[np.int64]]
-    """The class of each training row, as a position in `model.classes`."""
+    """The class of each training row, as a position in `model.classes`; of a number, its tenth."""
     max_features: int = 5
     gamma: float = 0.5
     seed: int = 0
     time_limit: float = 10.0
     """Seconds a row may take."""
+    wanted: tuple[float, float] | None = None
+    """The lowest and the highest number that will do, of a model that predicts one."""
 
     @property
     def domain(self) -> Domain:
@@ -62,14 +65,18 @@ class Task:
 
     @property
     def train_frame(self) -> pd.DataFrame:
-        """The training rows as a person sees them, with the target."""
+        """The training rows as a person sees them, with the target where it is a class."""
         frame = self.schema.decode(self.train)
-        frame[self.schema.target or "class"] = np.array(self.model.classes, dtype=object)[self.labels]
+        if self.model.task == "classification":
+            frame[self.schema.target or "class"] = np.array(self.model.classes, dtype=object)[self.labels]
         return frame
 
     def classes_of(self, rows: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The class the model gives to each row, read in float64."""
-        return classes_of(self.model, rows)
+        """The class the model gives to each row, read in float64; of a number, 1 where it will do and else 0."""
+        if self.wanted is None:
+            return classes_of(self.model, rows)
+        number = checked_scores(self.model, torch.as_tensor(rows, dtype=torch.float64)).numpy()[:, 0]
+        return np.asarray((number >= self.wanted[0]) & (number <= self.wanted[1]), dtype=np.int64)
 
     def select(self, index: Sequence[int]) -> Task:
         """The same task for some of its rows."""
@@ -79,7 +86,8 @@ class Task:
         """A hash of everything that decides the answers."""
         head = {**self._head(), "weights": self.model.fingerprint()}
         digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
-        for array in (self.rows, self.train, self.labels):
+        scores = checked_scores(self.model, torch.as_tensor(self.train, dtype=torch.float64)).numpy()
+        for array in (self.rows, self.train, self.labels, *(() if head["weights"] else (scores,))):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
@@ -90,7 +98,8 @@ class Task:
             "schema": self.schema.to_dict(),
             "features": [_feature(self.schema, j) for j in range(len(self.schema))],
             "classes": list(self.model.classes),
-            "hidden": list(_network(self.model).hidden),
+            "hidden": None if (network := network_in(self.model)) is None else list(network.hidden),
+            "wanted": None if self.wanted is None else [w if np.isfinite(w) else None for w in self.wanted],
             "max_features": self.max_features,
             "gamma": self.gamma,
             "seed": self.seed,
@@ -100,8 +109,9 @@ class Task:
     def save(self, folder: Path) -> None:
         """Write the task for a runner."""
         folder.mkdir(parents=True, exist_ok=True)
-        network = _network(self.model)
-        arrays = {f"network.{k}": v.detach().cpu().numpy() for k, v in network.state_dict().items()}
+        network = network_in(self.model)
+        state = {} if network is None else network.state_dict()
+        arrays = {f"network.{k}": v.detach().cpu().numpy() for k, v in state.items()}
         np.savez(folder / ARRAYS, rows=self.rows, train=self.train, labels=self.labels, **arrays)
         (folder / HEAD).write_text(json.dumps(self._head(), ensure_ascii=False), encoding="utf-8")
 
@@ -111,16 +121,21 @@ class Task:
         head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
         if head.get("format") != FORMAT:
             raise GraceError(f"{folder / HEAD} has format {head.get('format')!r}; this version reads format {FORMAT}")
+        if head["hidden"] is None:
+            raise GraceError("the model of this task cannot be written to a file; give the function in Python")
         schema = Schema.from_dict(head["schema"])
         with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
-            network = Network(schema, head["hidden"], len(head["classes"])).double()
+            network = Network(schema, head["hidden"], len(head["classes"]) or 1).double()
             state = {k.removeprefix("network."): torch.as_tensor(arrays[k]) for k in arrays if k.startswith("network.")}
             network.load_state_dict(state)
             rows, train, labels = arrays["rows"], arrays["train"], arrays["labels"]
         module = network.eval().requires_grad_(False)
-        model = TorchModel(module, tuple(head["classes"]), outputs="logits", schema=schema)
+        low, high = head["wanted"] or (None, None)
+        wanted = None if head["wanted"] is None else (-np.inf if low is None else low, np.inf if high is None else high)
+        task = "regression" if wanted else "classification"
+        model = TorchModel(module, tuple(head["classes"]), outputs="logits", schema=schema, task=task)
         limits = {k: head[k] for k in ("name", "max_features", "gamma", "seed", "time_limit")}
-        return cls(model=model, schema=schema, rows=rows, train=train, labels=labels, **limits)
+        return cls(model=model, schema=schema, rows=rows, train=train, labels=labels, wanted=wanted, **limits)
 
 
 def classes_of(model: Model, rows: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -248,10 +263,9 @@ def network_of(table: Table, split_seed: int, seed: int) -> TorchModel:
     return fit(parts.train, schema=table.declared, recipe=recipe, validation=parts.validation, seed=seed)
 
 
-def _network(model: TorchModel) -> Network:
-    if not isinstance(model.module, Network):
-        raise GraceError("a benchmark needs a network that grace.training.fit made")
-    return model.module
+def network_in(model: Model) -> Network | None:
+    """The network, if the model is one that `grace.training.fit` made."""
+    return model.module if isinstance(model, TorchModel) and isinstance(model.module, Network) else None
 
 
 def _feature(schema: Schema, j: int) -> dict[str, Any]:

@@ -293,6 +293,10 @@ def _way(limit: str, value: Any = None) -> str:
 
 
 def note(remark: Mapping[str, Any]) -> str:
+    if remark["what"] == "known missing":
+        return f"{label(remark['feature'])} fehlte, was das Modell als eigene Kategorie kennt"
+    if remark["what"] == "filled":
+        return f"{label(remark['feature'])} fehlte und wurde durch {shown(number, remark['value'])} ersetzt"
     said = f"{label(remark['feature'])} ist {shown(number, remark['value'])}"
     if remark["what"] == "fraction":
         return f"{said}, keine ganze Zahl"

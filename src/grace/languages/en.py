@@ -293,6 +293,10 @@ def _way(limit: str, value: Any = None) -> str:
 
 
 def note(remark: Mapping[str, Any]) -> str:
+    if remark["what"] == "known missing":
+        return f"{remark['feature']} was missing, which the model knows as a category of its own"
+    if remark["what"] == "filled":
+        return f"{remark['feature']} was missing and filled in with {shown(number, remark['value'])}"
     said = f"{remark['feature']} is {shown(number, remark['value'])}"
     if remark["what"] == "fraction":
         return f"{said}, not a whole number"

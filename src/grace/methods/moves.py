@@ -118,7 +118,8 @@ def moves_of(problem: Problem) -> Moves:
         parts.append(inside.mT.reshape(len(anchor), -1))
         owners.append(features.repeat_interleave(VALUES))
     for j in space.categorical:
-        parts.append(space.open[j].to(anchor.dtype).expand(len(anchor), -1))
+        code = space.open[j].to(anchor.dtype).expand(len(anchor), -1)
+        parts.append(torch.where(space.between(j, problem.low, problem.high), code, problem.rows[:, [j]]))
         owners.append(torch.full_like(space.open[j], j))
     return Moves(torch.cat(owners)[None], torch.cat(parts, dim=1), relu_network(problem.model))
 

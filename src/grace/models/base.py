@@ -29,6 +29,8 @@ class Model(ABC):
     """The margin above which a class counts as the winner, in the precision the scores come in."""
     task: str = "classification"
     """Or "clustering", where classes are clusters, or "regression", with one number and no classes."""
+    sure: bool = True
+    """Whether the scores say how sure the model is: probabilities, rather than bare labels, distances or margins."""
     stepwise: bool = False
     """Whether the model is known by its answers alone: they may be constant in steps, and slopes are estimates."""
 

@@ -52,11 +52,12 @@ def estimator(
         return _skorch(model, classes, schema, task)
     found = exact(model, task, classes, schema)
     if found is not None:
+        found.sure = hasattr(model, "predict_proba")
         return found
     names = _names(model)
     known = None if task == "regression" else classes if classes is not None else _classes(model)
     inputs = inputs or ("array" if names is None and hasattr(model, "n_features_in_") else "frame")
-    ways, labels = _ways(model, task)
+    ways, labels = _ways(model, task, _named(model, known))
     return Predictor(
         ways,
         known,
@@ -106,7 +107,16 @@ def _classes(model: Any) -> list[Value] | None:
     return None if labels is None else sorted(set(np.asarray(labels).tolist()))
 
 
-def _ways(model: Any, task: str) -> tuple[list[Way], Callable[[Any], Any] | None]:
+def _named(model: Any, classes: Sequence[Value] | None) -> Callable[[Any], Any]:
+    """Its decisions by the names that were given to its classes, in their order, where it has others of its own."""
+    own = None if classes is None else _classes(model)
+    if own is None or classes is None or len(own) != len(classes) or set(own) & set(classes):
+        return lambda rows: model.predict(rows)
+    named = dict(zip(own, classes, strict=True))
+    return lambda rows: [named[plain(c)] for c in np.asarray(model.predict(rows)).reshape(-1).tolist()]
+
+
+def _ways(model: Any, task: str, predict: Callable[[Any], Any]) -> tuple[list[Way], Callable[[Any], Any] | None]:
     """How it can be asked, the most telling first; and what it decides itself."""
     if task == "regression":
         return [Way(model.predict, "numbers")], None
@@ -114,10 +124,10 @@ def _ways(model: Any, task: str) -> tuple[list[Way], Callable[[Any], Any] | None
     if hasattr(model, "predict_proba"):
         ways.append(Way(model.predict_proba, "probabilities"))
     if hasattr(model, "decision_function"):
-        ways.append(Way(model.decision_function, "logits"))
+        ways.append(Way(model.decision_function, "logits", sure=False))
     if task == "clustering" and hasattr(model, "transform") and not ways:
-        ways.append(Way(lambda rows: -np.asarray(model.transform(rows)), "logits"))
-    return [*ways, Way(model.predict, "labels")], model.predict
+        ways.append(Way(lambda rows: -np.asarray(model.transform(rows)), "logits", sure=False))
+    return [*ways, Way(predict, "labels")], predict
 
 
 def _skorch(model: Any, classes: Sequence[Value] | None, schema: Schema | None, task: str) -> Model:

@@ -34,10 +34,12 @@ class OutOfCallsError(GraceError):
 
 @dataclass(frozen=True)
 class Way:
-    """One way to ask a model, and what comes back: one of OUTPUTS, or None where that has to be found out."""
+    """One way to ask a model, and what comes back: one of OUTPUTS, or None where that has to be found out; and whether
+    it says how sure the model is."""
 
     ask: Callable[[Any], Any]
     outputs: str | None
+    sure: bool = True
 
 
 class Predictor(Model):
@@ -162,7 +164,7 @@ class Predictor(Model):
         decided = None if self.labels is None else self._labels(values)
         for way in self.ways:
             out = self._first(way, values)
-            found = Way(way.ask, way.outputs or self._outputs(out))
+            found = Way(way.ask, way.outputs or self._outputs(out), way.sure)
             scores = self._answers(found, out)
             if scores.shape != (len(values), self.width):
                 if way is not self.ways[-1]:
@@ -174,7 +176,7 @@ class Predictor(Model):
             if np.isnan(scores).any():
                 raise GraceError(f"{self.name} returned NaN for row {int(np.isnan(scores).any(axis=1).argmax())}")
             if decided is None or way is self.ways[-1] or agree(scores, decided):
-                self.way = found
+                self.way, self.sure = found, found.sure and found.outputs != "labels"
                 return found
         raise GraceError(f"{self.name} cannot be asked anything")
 

@@ -92,6 +92,8 @@ class Served:
     """A model with its example rows."""
 
     def __init__(self, name: str, explainer: Explainer, first: pd.DataFrame | None = None, note: str = "") -> None:
+        if explainer.model.task == "regression":
+            raise GraceError(f"{name} predicts a number, and the page asks about classes; use grace explain")
         self.name, self.note = name, note
         self.schema: Schema = explainer.schema
         self.classes = explainer.model.classes

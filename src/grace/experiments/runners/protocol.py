@@ -1,6 +1,9 @@
-"""The file protocol of a runner: a task in, one line per event out. Needs numpy alone.
+"""The protocol of a runner: a task in, one line per event out. Needs numpy alone.
 
     python run_PEER.py TASK_FOLDER EVENTS_FILE VARIANT ROWS
+
+A network is read from the task's files. For any other model the folder has the address of a process that answers for
+it: rows as float64 in, scores as float64 out.
 
 `ROWS` are positions, separated by commas. Each event is a line of JSON: {"ready": seconds} after set-up, {"begin": i}
 before row i, and {"row": i, "values": [...] or null, "seconds": s, "error": "..."} after it.
@@ -16,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -38,14 +42,20 @@ class Task:
         self.labels: Any = self.arrays["labels"]
         self.features: list[dict[str, Any]] = head["features"]
         self.classes: list[Any] = head["classes"]
+        self.wanted: list[float | None] | None = head["wanted"]
+        self.is_network = head["hidden"] is not None
         self.seed: int = head["seed"]
         self.time_limit: float = head["time_limit"]
         self.categorical = [j for j, f in enumerate(self.features) if "categories" in f]
         self.numeric = [j for j in range(len(self.features)) if j not in self.categorical]
 
+        self._model = None if self.is_network else Asked((folder / "address").read_text(encoding="utf-8"))
+
     def logits(self, rows: Any) -> Any:
-        """The network in float64, as GRACE reads it."""
+        """The scores of the model, of a network in float64 as GRACE reads it."""
         x = np.asarray(rows, dtype=np.float64).reshape(-1, len(self.features))
+        if self._model is not None:
+            return self._model(x) if len(x) else np.zeros((0, len(self.classes) or 1))
         a = self.arrays
         parts = [(x[:, self.numeric] - a["network.centre"]) / a["network.scale"]]
         for k, j in enumerate(self.categorical):
@@ -64,6 +74,10 @@ class Task:
         shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
         return shifted / shifted.sum(axis=1, keepdims=True)
 
+    def numbers(self, rows: Any) -> Any:
+        """What is predicted, of a model that predicts a number."""
+        return self.logits(rows)[:, 0]
+
     def runner_up(self, row: Any) -> int:
         """The most probable class but the first: the target of methods that need one."""
         return int(np.argsort(self.logits(row)[0])[-2])
@@ -74,6 +88,29 @@ class Task:
         for j in self.numeric:
             out[:, j] = np.clip(out[:, j], self.features[j]["low"], self.features[j]["high"])
         return out
+
+
+class Asked:
+    """A model in another process. What was said in vain, as a row took too long, ends with the connection."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.connection: Connection | None = None
+
+    def __call__(self, rows: Any) -> Any:
+        try:
+            if self.connection is None:
+                self.connection = Client(self.address)
+            self.connection.send_bytes(np.ascontiguousarray(rows).tobytes())
+            said = self.connection.recv_bytes()
+        except BaseException:
+            if self.connection is not None:
+                self.connection.close()
+            self.connection = None
+            raise
+        if said[:1] != b"=":
+            raise RuntimeError(said[1:].decode(errors="replace"))
+        return np.frombuffer(said[1:]).reshape(len(rows), -1).copy()
 
 
 Ask = Callable[[int], "Sequence[float] | None"]

@@ -18,7 +18,7 @@ OUTCOME = "outcome"
 
 
 class Predictor:
-    """The network as a scikit-learn classifier on DiCE's frames."""
+    """The model as an estimator of scikit-learn on DiCE's frames."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -28,6 +28,8 @@ class Predictor:
         return self.task.proba(decode(frame))
 
     def predict(self, frame: Any) -> Any:
+        if self.task.wanted is not None:
+            return self.task.numbers(decode(frame))
         return self.predict_proba(frame).argmax(axis=1)
 
 
@@ -66,7 +68,7 @@ def prepare(task: Task, variant: str) -> Ask:
     import dice_ml
 
     frame = encode(task, task.train)
-    frame[OUTCOME] = task.proba(task.train).argmax(axis=1)
+    frame[OUTCOME] = outcome = Predictor(task).predict(frame)
     ranges: dict[str, list[Any]] = {}
     for j, feature in enumerate(task.features):
         low_high = [feature.get("low"), feature.get("high")]
@@ -79,15 +81,15 @@ def prepare(task: Task, variant: str) -> Ask:
     )
     if variant == "gradient":
         return gradient(task, dice_ml, data, frame, ranges)
-    model = dice_ml.Model(model=Predictor(task), backend="sklearn", model_type="classifier")
+    kind = "classifier" if task.wanted is None else "regressor"
+    model = dice_ml.Model(model=Predictor(task), backend="sklearn", model_type=kind)
     explainer = dice_ml.Dice(data, model, method=variant)
 
     def ask(i: int) -> Any:
-        wanted = "opposite" if len(task.classes) == 2 else task.runner_up(task.rows[i])
         found = explainer.generate_counterfactuals(
             encode(task, task.rows[[i]]),
             total_CFs=1,
-            desired_class=wanted,
+            **wish(task, i, outcome),
             permitted_range=ranges,
             posthoc_sparsity_param=1.0,
             posthoc_sparsity_algorithm="linear",
@@ -95,6 +97,20 @@ def prepare(task: Task, variant: str) -> Ask:
         return first(found)
 
     return ask
+
+
+def wish(task: Task, i: int, outcome: Any) -> dict[str, Any]:
+    """The class to reach, or the range of numbers; an open end of it is far beyond all that is predicted."""
+    if task.wanted is not None:
+        low, high = task.wanted
+        far = 10 * float(np.ptp(outcome))
+        return {
+            "desired_range": [
+                outcome.min() - far if low is None else low,
+                outcome.max() + far if high is None else high,
+            ]
+        }
+    return {"desired_class": "opposite" if len(task.classes) == 2 else task.runner_up(task.rows[i])}
 
 
 def first(found: Any) -> Any:

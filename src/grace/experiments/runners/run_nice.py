@@ -15,6 +15,8 @@ from protocol import Ask, Task, main
 def prepare(task: Task, variant: str) -> Ask:
     from nice import NICE
 
+    if task.wanted is not None:
+        raise ValueError("NICE knows classes, not numbers")
     train = task.inside(task.train)
     explainer = NICE(
         predict_fn=task.proba,

@@ -15,6 +15,8 @@ class Unit(torch.nn.Module):
 
     def __init__(self, task: Task, low: Any, high: Any, codes: dict[int, list[int]]) -> None:
         super().__init__()
+        if not task.is_network:
+            raise ValueError("it needs a torch network, to follow its gradients")
         self.task, self.codes = task, codes
         self.low, self.span = self._tensor(low), self._tensor(high) - self._tensor(low)
         a = task.arrays
