@@ -79,7 +79,7 @@ def test_answers_go_one_way_only(world: str, way: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("world", ["network 0", "network 1", "chances"])  # labels alone do not lead the way
+@pytest.mark.parametrize("world", WORLDS)
 def test_no_answer_with_fewer_changes_exists(world: str, way: str) -> None:
     explainer, rows = WORLDS[world]
     batch = explainer.explain(rows.head(60), **WAYS[way])

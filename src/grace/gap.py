@@ -114,12 +114,14 @@ def rates(problem: Problem, boxes: Nodes) -> Tensor:
 
 
 def category_cost(problem: Problem, relaxation: Relaxation, boxes: Nodes) -> Tensor:
-    """What the changed categories (N, k) cost at least: nothing while the row's own is among the options."""
-    cost = torch.zeros_like(boxes.low)
+    """What the changed categories (N, k) cost at least: the nearest of the options, which may be the row's own."""
+    cost, space = torch.zeros_like(boxes.low), problem.space
     for j, slot in relaxation.slots.items():
-        own = boxes.options.gather(1, slot.start + problem.rows[boxes.row, j].long()[:, None])
-        these = (boxes.feature == j) & boxes.real & ~own
-        cost = torch.where(these, problem.space.weight[j], cost)
+        codes = torch.arange(slot.stop - slot.start, device=cost.device)
+        apart = (codes - problem.rows[boxes.row, j][:, None]).abs()
+        each = space.weight[j] * (apart / space.spread[j] if space.measured[j] else (apart > 0).to(cost.dtype))
+        least = each.masked_fill(~boxes.options[:, slot], torch.inf).amin(dim=1, keepdim=True)
+        cost = torch.where((boxes.feature == j) & boxes.real, least, cost)
     return cost
 
 

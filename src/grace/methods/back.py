@@ -12,19 +12,34 @@ from torch import Tensor
 from grace.problem import Problem, positions
 from grace.ranking.neighbours import nearest_rows
 
-STARTS = 4  # training rows from which the way back is tried
+STARTS = (4, 256)  # training rows from which the way back is tried; more where it is blocked from all of the first
+CHUNK_BYTES = 1 << 27
 
 
 def way_back(problem: Problem) -> Tensor:
     """The way back with the fewest changes left from the nearest rows; the original row where none reaches the goal
     with at most K of them and none redundant."""
+    found = problem.rows.clone()
+    left = torch.arange(len(found), device=found.device)
+    for starts in STARTS:
+        step = max(1, CHUNK_BYTES // (8 * starts * found.shape[1] ** 2))
+        for part in left.split(step):
+            found[part] = way_back_from(problem.select(part), starts)
+        left = left[(found[left] == problem.rows[left]).all(dim=1)]
+        if len(left) == 0:
+            break
+    return found
+
+
+def way_back_from(problem: Problem, starts: int) -> Tensor:
+    """The way back from so many of the nearest rows."""
     known = problem.known_rows("the way back")
 
     def allowed(index: Tensor) -> Tensor:
         margins = problem.goal.select(index).margin(known.scores.expand(len(index), -1, -1))
         return margins >= problem.model.tolerance
 
-    near, found = nearest_rows(problem.space.euclidean(problem.rows), known.coordinates, STARTS, allowed)
+    near, found = nearest_rows(problem.space.euclidean(problem.rows), known.coordinates, starts, allowed)
     best = problem.rows.clone()
     fewest = torch.full((len(best),), problem.max_features + 1, device=best.device)
     length = torch.full((len(best),), torch.inf, dtype=best.dtype, device=best.device)
@@ -35,7 +50,7 @@ def way_back(problem: Problem) -> Tensor:
     ends = taken_back(part, reachable(part, known.rows[near[owner, place]]))
     ok = part.reached(ends) & ~part.redundant(ends)
     count, far = (ends != part.rows).sum(dim=1), part.space.distance(part.rows, ends)
-    for start in range(STARTS):
+    for start in range(starts):
         here = positions(ok & (place == start))
         row = owner[here]
         better = (count[here] < fewest[row]) | ((count[here] == fewest[row]) & (far[here] < length[row]))

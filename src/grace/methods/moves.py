@@ -12,6 +12,7 @@ from grace.problem import Problem, positions
 
 VALUES = 16  # tried per number
 CLOSE = 0.2  # of a spread: the smallest step tried
+FEW = 256  # moves that are all tried again for a second feature of a model that may jump
 CHUNK_BYTES = 1 << 23
 
 
@@ -47,6 +48,8 @@ class Moves:
         categories."""
         number = problem.space.is_numeric[self.feature[0]]
         step = VALUES // 2 if self.network is not None else VALUES // 4
+        if self.network is None and len(number) <= FEW:
+            step = 1
         keep = positions(~number | (torch.arange(1, len(number) + 1, device=number.device) % step == 0))
         return Moves(self.feature[:, keep], self.value[:, keep], self.network)
 

@@ -84,9 +84,9 @@ class Network(nn.Module):
 
     def embed(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
         """The input of the first linear layer: scaled numbers, then embedded categories."""
-        numbers = (rows[:, self.numeric] - self.centre) / self.scale
         if not self.categorical:
-            return numbers
+            return (rows - self.centre) / self.scale
+        numbers = (rows[:, self.numeric] - self.centre) / self.scale
         vectors = torch.cat(
             [table(rows[:, j].long()) for j, table in zip(self.categorical, self._tables(), strict=True)], dim=1
         )
