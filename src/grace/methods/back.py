@@ -23,7 +23,7 @@ def way_back(problem: Problem) -> Tensor:
     left = torch.arange(len(found), device=found.device)
     for starts in STARTS:
         step = max(1, CHUNK_BYTES // (8 * starts * found.shape[1] ** 2))
-        for part in left.split(step):
+        for part in torch.split(left, step):
             found[part] = way_back_from(problem.select(part), starts)
         left = left[(found[left] == problem.rows[left]).all(dim=1)]
         if len(left) == 0:
