@@ -49,13 +49,47 @@ class Goal(ABC):
         """How far inside the goal a row is: the best of its alternatives."""
         return self.margins(scores).amax(dim=-1)
 
+    def weights(self, scores: Tensor) -> Tensor | None:
+        """The slopes (n, alternatives, classes) of the margins in the scores (n, classes), where they are known by
+        heart; 0 where there is no alternative."""
+        return None
+
+
+@dataclass(frozen=True)
+class Towards:
+    """The margins of a goal as a function of the scores: of all its alternatives, or of one (n, 1) per row."""
+
+    goal: Goal
+    alternative: Tensor | None = None
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        margins = self.goal.margins(scores)
+        return margins if self.alternative is None else margins.gather(1, self.alternative)
+
+    def weights(self, scores: Tensor) -> Tensor | None:
+        weights = self.goal.weights(scores)
+        if weights is None or self.alternative is None:
+            return weights
+        return weights.take_along_dim(self.alternative[:, :, None], dim=1)
+
 
 def lead(scores: Tensor) -> Tensor:
     """By how much each class leads the best of the other classes: f_c - max_{k != c} f_k."""
+    if scores.shape[-1] == 2:
+        return scores - scores.flip(-1)
     best = scores.topk(2, dim=-1)
     classes = torch.arange(scores.shape[-1], device=scores.device)
     first = classes == best.indices[..., :1]
     return scores - torch.where(first, best.values[..., 1:], best.values[..., :1])
+
+
+def lead_weights(scores: Tensor) -> Tensor:
+    """The slopes (n, classes, classes) of the leads (n, classes): 1 in the class, -1 in the best of the others."""
+    classes = torch.arange(scores.shape[-1], device=scores.device)
+    best = scores.topk(2, dim=-1).indices
+    rival = torch.where(classes == best[:, :1], best[:, 1:], best[:, :1])
+    own = torch.eye(len(classes), dtype=scores.dtype, device=scores.device)
+    return own - (rival[:, :, None] == classes).to(scores.dtype)
 
 
 def surplus(scores: Tensor, confidence: float) -> Tensor:
@@ -89,6 +123,11 @@ class Flip(Goal):
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes != self.original[:, None]
 
+    def weights(self, scores: Tensor) -> Tensor | None:
+        if self.confidence > 0:
+            return None
+        return lead_weights(scores) * self.winners(scores)[:, :, None]
+
     def select(self, index: Tensor) -> Flip:
         return Flip(self.original[index], self.confidence)
 
@@ -107,6 +146,11 @@ class Against(Goal):
     def winners(self, scores: Tensor) -> Tensor:
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes == self.wanted[:, None]
+
+    def weights(self, scores: Tensor) -> Tensor | None:
+        if self.confidence > 0:
+            return None
+        return lead_weights(scores).take_along_dim(self.wanted[:, None, None], dim=1)
 
     def pick(self, per_class: Tensor) -> Tensor:
         index = self.wanted.reshape(-1, *[1] * (per_class.dim() - 1)).expand(*per_class.shape[:-1], 1)

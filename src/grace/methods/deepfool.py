@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from grace.goal import Towards
 from grace.problem import Problem
 
 STEPS = 50
@@ -21,7 +22,7 @@ def deepfool(problem: Problem) -> Tensor:
     live = torch.arange(len(current), device=current.device)
     for _ in range(STEPS + 1):
         goal = problem.goal.select(live)
-        scores, slopes = model.slopes(current[live], goal.margins)
+        scores, slopes = model.slopes(current[live], Towards(goal))
         margins = goal.margins(scores)
         unit = slopes * space.scale
         steep = unit.norm(dim=2).clamp_min(1e-12)

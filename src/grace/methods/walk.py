@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from grace.goal import Goal
+from grace.goal import Towards
 from grace.problem import Problem, positions
 from grace.ranking.entropy import filter_ranking
 from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
@@ -19,6 +19,7 @@ POOR = 0.25  # a step that closes less than this share of what it aimed at is do
 PUSHES = 12  # how often in a row
 PATIENCE = 12  # steps after which a row is given up if none of them closed
 PROGRESS = 1e-3  # this share of the gap
+TOGETHER = 64  # rows times K up to which all k are tried at once
 
 
 def gradient(problem: Problem) -> Tensor:
@@ -47,6 +48,8 @@ def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
     """Algorithm 1: S = the first k features of U*, for k = 1 ... K, until the row reaches the goal.
     Returns the original row where it never does."""
     chosen = filter_ranking(order, problem.conflict, problem.max_features, problem.free)
+    if chosen.numel() <= TOGETHER:
+        return grow_together(problem, chosen, v)
     found = problem.rows.clone()
     left = torch.arange(len(found), device=found.device)
     step = generate_as_printed if problem.as_printed else generate
@@ -59,6 +62,21 @@ def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
         rows, reached = step(problem.select(left), subset, v[left])
         found[left[reached]] = rows[reached]
         left = left[~reached]
+    return found
+
+
+def grow_together(problem: Problem, chosen: Tensor, v: Tensor) -> Tensor:
+    """The same for a few rows, with all k at once: many small steps cost the same for few rows as for many."""
+    row, k = torch.nonzero(chosen >= 0, as_tuple=True)
+    taken = torch.arange(chosen.shape[1], device=row.device) <= k[:, None]
+    spare = problem.rows.shape[1]  # a column to spare for places not taken
+    subset = torch.zeros(len(row), spare + 1, dtype=torch.bool, device=row.device)
+    subset.scatter_(1, torch.where(taken, chosen[row], spare), True)
+    step = generate_as_printed if problem.as_printed else generate
+    rows, reached = step(problem.select(row), subset[:, :-1], v[row])
+    found, hit = problem.rows.clone(), positions(reached)
+    first = hit[row[hit].diff(prepend=row.new_full((1,), -1)) != 0]
+    found[row[first]] = rows[first]
     return found
 
 
@@ -78,7 +96,7 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
     idle = torch.zeros_like(live)
     moves = space.per_coordinate(subset)
     for _ in range(problem.steps + 1):
-        scores, slopes = model.slopes(current, partial(margin_of, part.goal, target), subset)
+        scores, slopes = model.slopes(current, Towards(part.goal, target), subset)
         margins = part.goal.margins(scores)
         hit = margins.amax(dim=1) >= model.tolerance
         margin = margins.gather(1, target)[:, 0]
@@ -108,11 +126,6 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
         landed = part.land(space.lift(current) + stride)
         current = torch.where(space.per_feature(stride.abs()) > 0, landed, current)
     return found, reached
-
-
-def margin_of(goal: Goal, alternative: Tensor, scores: Tensor) -> Tensor:
-    """The margin of one alternative per row."""
-    return goal.margins(scores).gather(1, alternative)
 
 
 def outward_removed(problem: Problem, rows: Tensor, slope: Tensor) -> Tensor:

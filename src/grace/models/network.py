@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from grace.features import Categorical, Numeric
+from grace.goal import Towards
 from grace.schema import Schema
 
 BIAS = 0.01
@@ -57,7 +58,7 @@ class Network(nn.Module):
 
     def slopes(self, rows: Tensor, margins: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """The scores, and the slopes (n, m, coordinates) of the margins (n, m) that depend on them. Worked out by
-        hand, which costs a fraction of recording every operation."""
+        hand as far as can be, which costs a fraction of recording every operation."""
         *inner, last = self._linear()
         with torch.no_grad():
             hidden, on = self.embed(rows), []
@@ -65,16 +66,9 @@ class Network(nn.Module):
                 hidden = torch.relu_(layer(hidden))
                 on.append(hidden > 0)
             scores: Tensor = last(hidden)
-        leaf = scores.detach().requires_grad_(True)
-        with torch.enable_grad():
-            values = margins(leaf)
-            usable = torch.isfinite(values).to(values.dtype)
-            several = range(values.shape[1])
-            grads = [
-                torch.autograd.grad(values[:, a], leaf, usable[:, a], retain_graph=a + 1 < len(several))[0]
-                for a in several
-            ]
-        back = torch.stack(grads, dim=1)
+        back = margins.weights(scores) if isinstance(margins, Towards) else None
+        if back is None:
+            back = recorded(margins, scores)
         with torch.no_grad():
             for layer, mask in zip((last, *inner[::-1]), on[::-1], strict=False):
                 back = (back @ layer.weight) * mask[:, None]
@@ -103,3 +97,16 @@ class Network(nn.Module):
 
     def settings(self) -> dict[str, Any]:
         return {"hidden": list(self.hidden)}
+
+
+def recorded(margins: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:
+    """The slopes (n, m, classes) of margins (n, m) in the scores, by recording."""
+    leaf = scores.detach().requires_grad_(True)
+    with torch.enable_grad():
+        values = margins(leaf)
+        usable = torch.isfinite(values).to(values.dtype)
+        several = range(values.shape[1])
+        grads = [
+            torch.autograd.grad(values[:, a], leaf, usable[:, a], retain_graph=a + 1 < len(several))[0] for a in several
+        ]
+    return torch.stack(grads, dim=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from grace.goal import Towards
 from grace.problem import Problem
 from grace.space import nearly_first, nearly_sorted
 
@@ -14,7 +15,7 @@ def nearest_alternative(problem: Problem) -> tuple[Tensor, Tensor]:
 
     Lengths are in units of each feature's spread; as printed, in raw units.
     """
-    scores, slopes = problem.model.slopes(problem.rows, problem.goal.margins)
+    scores, slopes = problem.model.slopes(problem.rows, Towards(problem.goal))
     margins = problem.goal.margins(scores)
     scale = torch.ones_like(problem.space.scale) if problem.as_printed else problem.space.scale
     steep = (slopes * scale).norm(dim=2)
