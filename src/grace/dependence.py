@@ -94,9 +94,8 @@ class Learner:
         penalty = np.diag([PENALTY] * (len(here) - 1) + [1e-9])
         return np.linalg.solve(products[np.ix_(here, here)] + penalty, products[here, self.place[target][0]])
 
-    def all(self, able: Sequence[int]) -> list[Dependence]:
+    def all(self, able: Sequence[int], every: Sequence[int]) -> list[Dependence]:
         """Of the features that are able to follow, those that are explained well by the ones that do not."""
-        every = range(len(self.schema))
         given = [j for j in every if j not in able]
         alone = {j: self.r2(j, [i for i in every if i != j]) for j in able}
         follow: list[int] = []
@@ -143,7 +142,8 @@ def asked_for(follow: Follow) -> bool:
 
 
 def learnt(learner: Learner, schema: Schema, follow: Follow, taken: Collection[str]) -> list[Dependence]:
-    """What follows; `taken` are the features that a rule decides. A frozen one never does."""
+    """What follows; `taken` are the features that a rule decides, which follow their own parents and are none to
+    others unless they are named. A frozen one never follows."""
     follow = checked_follow(follow)
     named = [] if isinstance(follow, bool) else list(follow)
     for name in named:
@@ -157,8 +157,9 @@ def learnt(learner: Learner, schema: Schema, follow: Follow, taken: Collection[s
             raise GraceError(f"follow: feature {name!r} is decided by a rule already; leave it out")
     numbers = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric) and not f.frozen]
     able = [j for j in numbers if schema.names[j] not in taken and (not named or schema.names[j] in named)]
+    open_ = [j for j, name in enumerate(schema.names) if name not in taken]
     if isinstance(follow, bool):
-        return learner.all(able) if follow else []
+        return learner.all(able, open_) if follow else []
     order = {name: place for place, name in enumerate(named)}
     out = []
     for j in sorted(able, key=lambda j: order[schema.names[j]]):
@@ -166,7 +167,7 @@ def learnt(learner: Learner, schema: Schema, follow: Follow, taken: Collection[s
         if isinstance(follow, Mapping):
             parents = [schema.index(n) for n in follow[name]]
         else:
-            parents = [i for i, n in enumerate(schema.names) if i != j and order.get(n, -1) < order[name]]
+            parents = [i for i in open_ if i != j and order.get(schema.names[i], -1) < order[name]]
         if not parents or j in parents:
             raise GraceError(f"follow: feature {name!r} needs other features as its parents; there are {some(parents)}")
         out.append(learner.fit(j, parents))

@@ -33,6 +33,7 @@ from grace.space import Space
 ORIGIN = Numeric(name="the row it came from", low=0.0, high=1e12, spread=1e12, frozen=True)
 SAME = 1e-9  # of a spread: a difference by arithmetic alone
 LEAST = 0.1  # of a spread: the least by which a feature follows by what was learnt
+REPAIR = 0.01  # how little a broken rule counts in a search beside the goal: another feature may still mend it
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,19 @@ def _by_sum(schema: Schema, rule: Equal, name: str) -> Dependent:
 def learnt_dependent(schema: Schema, known: Dependence) -> Dependent:
     """A feature that follows by what was learnt."""
     parents = tuple(schema.index(n) for n in known.parents)
+    typical = torch.tensor(
+        [[(f.typical or 0.0) if isinstance(f, Numeric) else 0.0 for f in schema.features]], dtype=torch.float64
+    )
+    spread = torch.tensor([f.spread or 1.0 for f in schema.features], dtype=torch.float64)[list(parents)]
+    plain = all(isinstance(schema.features[j], Numeric) and not schema.features[j].gaps for j in parents)
 
     def expected(rows: Tensor) -> Tensor:
         weight = known.weight.to(rows.device)
-        return (coordinates(schema, parents, rows) * weight).sum(dim=1) + known.constant
+        if plain:  # as `coordinates` has it, all numbers at once
+            points = (rows[:, list(parents)] - typical.to(rows)[:, list(parents)]) / spread.to(rows)
+        else:
+            points = coordinates(schema, parents, rows)
+        return (points * weight).sum(dim=1) + known.constant
 
     return Dependent(schema.index(known.feature), parents, False, expected)
 
@@ -118,15 +128,18 @@ def ordered(dependents: Sequence[Dependent]) -> list[Dependent] | None:
 
 @dataclass(frozen=True)
 class Origins:
-    """The rows that candidates come from, what was expected of their dependents, and the limits of each cell."""
+    """The rows that candidates come from, what was expected of their dependents, and the limits of each cell. Of one
+    that is `known` from training all rules are asked, as it is where a search may start from."""
 
     rows: Tensor
+    known: Tensor
     expected: Tensor
     low: Tensor
     high: Tensor
 
     def take(self, index: Tensor) -> Origins:
-        return Origins(self.rows[index], self.expected[index], self.low[index], self.high[index])
+        parts = (self.rows, self.known, self.expected, self.low, self.high)
+        return Origins(*(part[index] for part in parts))
 
 
 class Realism:
@@ -143,10 +156,12 @@ class Realism:
         self.dependents = found
         self.space = Space(schema)
 
-    def origins(self, rows: Tensor) -> Origins:
+    def origins(self, rows: Tensor, known: int = 0) -> Origins:
+        """Rows to come from; the first ones are known from training."""
         low, high, _ = self._on(rows).limits(rows)
         expected = [d.expected(rows) for d in self.dependents]
-        return Origins(rows, torch.stack(expected, dim=1) if expected else rows[:, :0], low, high)
+        first = torch.arange(len(rows), device=rows.device) < known
+        return Origins(rows, first, torch.stack(expected, dim=1) if expected else rows[:, :0], low, high)
 
     def _on(self, rows: Tensor) -> Space:
         if self.space.low.device != rows.device:
@@ -181,7 +196,7 @@ class Realism:
         total = torch.zeros_like(rows[:, 0])
         for kept in self.kept:
             touched = changed[:, list(kept.columns)].any(dim=1) if kept.columns else changed.any(dim=1)
-            total = total + torch.where(touched, kept.lack(rows), 0.0)
+            total = total + torch.where(touched | origins.known, kept.lack(rows), 0.0)
         space = self._on(rows)
         for dependent in self.dependents:
             if dependent.exact:
@@ -211,7 +226,7 @@ class Realism:
             known = Background(rows, known.scores, space.euclidean(rows))
         return replace(
             problem,
-            model=Realised(problem.model, self, self.origins(table)),
+            model=Realised(problem.model, self, self.origins(table, many)),
             goal=Keeping(problem.goal),
             space=space,
             rows=torch.cat([problem.rows, marks[many:]], dim=1),
@@ -269,7 +284,7 @@ class Realised(Model):
         origins = self.table.take(rows[:, -1].long())
         real = self.realism.rows(rows[:, :-1], origins)
         lack = self.realism.lack(real, origins)
-        room = torch.where(lack > 0, -lack, torch.inf)
+        room = torch.where(lack > 0, -REPAIR * lack, torch.inf)
         return torch.cat([checked_scores(self.model, real), room[:, None]], dim=1)
 
 
