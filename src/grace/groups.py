@@ -27,8 +27,9 @@ def group_feature(name: str, columns: Sequence[str]) -> Categorical:
 
 
 def cells_of(frame: pd.DataFrame, feature: Feature | None, name: str) -> pd.Series[Any]:
-    """The column of a feature; of a group, the category that is on, or a missing cell where one of its cells is."""
-    if not isinstance(feature, Categorical) or not feature.columns:
+    """The column of a feature; of a group, the category that is on, or a missing cell where one of its cells is. A
+    group may also be given as the one category that it is."""
+    if not isinstance(feature, Categorical) or not feature.columns or name in frame.columns:
         return frame[name]
     parts = np.stack([numbers(frame[c]) for c in feature.columns], axis=1)
     missing = np.isnan(parts).any(axis=1)
@@ -59,6 +60,14 @@ def columns_from(codes: Floats, feature: Categorical) -> dict[str, Any]:
         on = codes == place
         out[column] = on.astype(feature.dtype or "int64") if known else np.where(np.isfinite(codes), on, np.nan)
     return out
+
+
+def gathered(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with each group as the one category that it is."""
+    for f in schema.features:
+        if isinstance(f, Categorical) and f.columns and f.name not in frame.columns and set(f.columns) <= set(frame):
+            frame = frame.drop(columns=list(f.columns)).assign(**{f.name: cells_of(frame, f, f.name)})
+    return frame
 
 
 def flat(schema: Schema) -> Schema:

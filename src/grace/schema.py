@@ -203,7 +203,7 @@ class Schema:
         if len(frame) == 0:
             raise GraceError("there are no rows: the table is empty")
         no_duplicates(list(frame.columns), "column")
-        names = self.columns
+        names = [c for f in self.features for c in ([f.name] if f.name in frame.columns else columns_of(f))]
         if list(frame.columns) != names:
             for name in names:
                 if name not in frame.columns:
@@ -214,7 +214,7 @@ class Schema:
         plain_rows = plain_numbers(frame[names], self.features)
         if plain_rows is not None:
             return plain_rows
-        out = np.empty((len(frame), len(names)))
+        out = np.empty((len(frame), len(self.features)))
         for j, feature in enumerate(self.features):
             cells = cells_of(frame, feature, feature.name)
             out[:, j] = encode_column(cells, feature)
