@@ -391,3 +391,40 @@ def test_known_rules_of_known_tables_are_found(name: str, rule: str) -> None:
     table = grace.datasets.load(name)
     found = rules.suggest(table.schema, table.frame.drop(columns=table.target))
     assert rule in {str(s.rule) for s in found}
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+
+def test_the_command_suggests_writes_and_keeps_rules(tmp_path) -> None:
+    from click.testing import CliRunner
+
+    from grace.cli import main
+
+    frame = planted(300)
+    frame["class"] = np.where(frame.both + frame.high > 50, "big", "small")
+    data, schema, model = (str(tmp_path / name) for name in ("data.csv", "schema.json", "model"))
+    frame.to_csv(data, index=False)
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(main, list(words))
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    listed = json.loads(run("rules", data, "--target", "class", "--json"))
+    said = [line["rule"] if isinstance(line["rule"], str) else line["rule"]["rule"] for line in listed]
+    assert "low <= high" in said
+    assert not any("class" in text for text in said)
+    assert "low <= high" in run("rules", data, "--target", "class")
+    take = ",".join(str(1 + said.index(text)) for text in ("low <= high", "both = p + 2 * q"))
+    run("rules", data, "--target", "class", "--take", take, "-o", schema)
+    run("train", data, "--target", "class", "-o", model, "--schema", schema, "--hidden", "8")
+    assert {str(r) for r in grace.load(model).schema.rules} == {"low <= high", "both = p + 2 * q"}
+    answers = json.loads(run("explain", model, data, "--row", "0", "--rule", "p <= far", "--json"))
+    assert answers[0]["checks"]["rules"] or not answers[0]["success"]
+    changed = {c["feature"] for e in answers for c in e["changes"]}
+    assert "both" not in changed
+    run("explain", model, data, "--row", "0", "--follow", "high", "--no-rules")
+    wrong = CliRunner().invoke(main, ["rules", data, "--take", "99", "-o", schema])
+    assert wrong.exit_code == 2
+    assert "from 1 to" in wrong.output
