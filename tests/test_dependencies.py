@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 import grace
+from grace.demands import realism
 from grace.dependence import FOLDS, PENALTY
 from grace.realistic import LEAST
 
@@ -225,3 +228,14 @@ def test_a_miss_says_that_nothing_need_follow(explainer) -> None:
     assert all({"limit": "follow"} in e.miss["ways"] for e in batch)
     assert "possible if nothing follows" in batch[0].reason
     assert "wenn sich nichts mitändert" in batch[0].text(language="de")
+
+
+def test_a_change_to_what_would_follow_stands(explainer) -> None:
+    real = realism(explainer, explainer.schema, replace(explainer.settings, follow=("weight",)))
+    row = explainer.schema.encode(table(1))[0]
+    height, weight = (explainer.schema.index(name) for name in ("height", "weight"))
+    moved = row.copy()
+    moved[height] += 15
+    assert real.retraced(moved[None], row)[0, weight] > row[weight] + 5
+    moved[weight] = row[weight] + 1
+    np.testing.assert_array_equal(real.retraced(moved[None], row)[0], moved)
