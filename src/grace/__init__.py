@@ -3,7 +3,7 @@
     table ──Schema──▶ rows ──Model──▶ class X ──Ranking──▶ order ──Method──▶ x̃ ──polish──▶ Explanation
 
 features     what each feature may be, and how a person speaks of it; columns turns cells into numbers and back
-schema       all of them: dom(X)
+schema       all of them: dom(X); groups are columns of which one is on; rules hold between features
 models       scores(rows), and gradients where there are any: networks, estimators, boosted trees, ONNX, functions
 space        the coordinates in which a row moves
 goal         what counts as an answer: a margin on the scores; wanted says what a number should have been
@@ -14,7 +14,8 @@ methods      search, gradient, local, nearest, deepfool: rows to contrastive row
 polish       makes any x̃ irreducible, near and sayable
 certificate  proves that no smaller change exists: prover branches over nodes, relaxation bounds them; gap: nor a nearer
 answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
-demands      more to ask of answers: robust, that they hold for other models; plausibility, that they are typical
+demands      more to ask of answers: robust, that they hold for other models; plausibility, that they are typical;
+             realistic, that they keep rules and that what depends on a change follows, by rules or by dependence
 explanation  one answer, batch many; text, pictures, report, metrics and ways_out say what was found
 degrees      how precisely a difference is said; wording finds the words, languages has one file per language
 lime         LIME in the same terms; study runs the paper's user studies of both
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from grace import datasets, pictures, training
+    from grace import datasets, pictures, rules, training
     from grace.batch import Explanations
     from grace.errors import GraceError
     from grace.explainer import Explainer
@@ -76,6 +77,7 @@ __all__ = [
     "datasets",
     "load",
     "pictures",
+    "rules",
     "training",
     "within",
     "wrap",
@@ -86,6 +88,6 @@ def __getattr__(name: str) -> Any:
     """Import on first use, so that `grace --help` does not wait for torch."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in ("datasets", "pictures", "training"):
+    if name in ("datasets", "pictures", "rules", "training"):
         return import_module(f"grace.{name}")
     raise AttributeError(f"module 'grace' has no attribute {name!r}")

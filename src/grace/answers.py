@@ -36,7 +36,13 @@ class Answers:
     proof: npt.NDArray[np.int64]  # PROVEN that nothing smaller exists (a miss: nothing at all), OPEN or NOT_ASKED
     nearest: Floats  # proven: with these features nothing is nearer than this; NaN if not asked
     checks: Mapping[str, Bools]
+    followed: Bools  # cells that differ because they follow others, see `grace.realistic`
     alternatives: tuple[Answers, ...] = ()
+
+    @property
+    def changed(self) -> Bools:
+        """The cells that were changed, without those that followed."""
+        return np.asarray((self.contrast != self.rows) & ~self.followed)
 
     @classmethod
     def join(cls, parts: list[Answers]) -> Answers:
@@ -45,7 +51,8 @@ class Answers:
             return parts[0]
         plain = [f.name for f in fields(cls) if f.name not in ("checks", "alternatives")]
         arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in plain}
-        checks = {k: np.concatenate([p.checks[k] for p in parts]) for k in parts[0].checks}
+        named = list(dict.fromkeys(k for p in parts for k in p.checks))
+        checks = {k: np.concatenate([p.checks.get(k, np.zeros_like(p.success)) for p in parts]) for k in named}
         others = tuple(cls.join(list(same)) for same in zip(*(p.alternatives for p in parts), strict=True))
         return cls(**arrays, checks=checks, alternatives=others)
 
@@ -103,6 +110,7 @@ def _answer(problem: Problem, settings: Settings) -> Answers:
         proof=proof.cpu().numpy(),
         nearest=nearest.cpu().numpy(),
         checks={k: v.cpu().numpy() for k, v in checks.items()},
+        followed=np.zeros(contrast.shape, dtype=bool),
     )
 
 

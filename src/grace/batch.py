@@ -24,6 +24,7 @@ from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.look import look
 from grace.plausibility import plausibility
+from grace.realistic import Realism
 from grace.robust import validity
 from grace.schema import Schema
 from grace.text import Saying
@@ -47,10 +48,12 @@ class Explanations:
         call: Mapping[str, Any],
         spent: Spent | None = None,
         filled: Bools | None = None,
+        realism: Realism | None = None,
     ) -> None:
         self.answers = answers
         self._filled = np.zeros(answers.rows.shape, dtype=bool) if filled is None else filled
         self.spent = spent
+        self.realism = realism
         self.schema = schema
         self.index = index
         self.call = call
@@ -59,7 +62,7 @@ class Explanations:
         self._usual: dict[int, Floats] = {}
         self._later = 0  # rows that a black box was asked about since
         self.explainer = explainer
-        self._words = replace(schema, features=())
+        self._words = replace(schema, features=(), rules=())
         self._classes = np.array(explainer.model.classes, dtype=object)
         self.task = explainer.model.task
         number = self.task == "regression"
@@ -87,8 +90,13 @@ class Explanations:
 
     @property
     def changed(self) -> pd.DataFrame:
-        """Which features differ, row by row."""
-        return pd.DataFrame(self.answers.contrast != self.answers.rows, columns=self.schema.names, index=self.index)
+        """Which features were changed, row by row."""
+        return pd.DataFrame(self.answers.changed, columns=self.schema.names, index=self.index)
+
+    @property
+    def followed(self) -> pd.DataFrame:
+        """Which features moved along with those that were changed."""
+        return pd.DataFrame(self.answers.followed, columns=self.schema.names, index=self.index)
 
     @property
     def filled(self) -> pd.DataFrame:
@@ -130,7 +138,8 @@ class Explanations:
     def _explanation(self, i: int, place: int, a: Answers) -> Explanation:
         features = self.schema.features
         old, new = a.rows[i], a.contrast[i]
-        changes = changes_of(self.schema, old, new)
+        moved = np.where(a.followed[i], old, new)  # the intervention alone
+        changes = changes_of(self.schema, old, moved)
         success = bool(a.success[i])
         best = int(a.before[i].argmax()), int(a.after[i].argmax())
         asked = None if self._wanted is None else self._wanted[i]
@@ -140,11 +149,14 @@ class Explanations:
 
         def behind() -> Backdrop:
             shown = [self.schema.index(c.name) for c in changes[:MOST_SHOWN]]
-            return look(self.explainer, self.schema, old, new, best, shown, asked)
+            real = self.realism
+            leads_to = None if real is None else lambda rows: real.retraced(rows, old)
+            return look(self.explainer, self.schema, old, moved, best, shown, asked, leads_to)
 
         return Explanation(
             row={f.name: cell_of(f, old[j]) for j, f in enumerate(features)},
             changes=tuple(changes),
+            follow_on=tuple(changes_of(self.schema, old, np.where(a.followed[i], new, old))),
             classes=tuple(self._classes),
             original_class=said[0],
             contrast_class=said[1] if success else None,
@@ -206,7 +218,7 @@ class Explanations:
         """What was proven, and about what."""
         if a.proof[i] == NOT_ASKED:
             return None
-        count = int((a.contrast[i] != a.rows[i]).sum())
+        count = int(a.changed[i].sum())
         model = self.explainer.model
         wanted = self.call["against"]
         return {
@@ -283,7 +295,7 @@ class Explanations:
         best = np.stack([a.before.argmax(axis=1), a.after.argmax(axis=1)], axis=1)
         if self.task == "regression":
             best[:, 1] = 1
-        return Overview.of(self.schema, words, a.rows, a.contrast, a.success, best)
+        return Overview.of(self.schema, words, a.rows, np.where(a.followed, a.rows, a.contrast), a.success, best)
 
     def plot(self, kind: str = "features", *, width: float = 760, theme: str = "light") -> Figure:
         """The batch as a matplotlib figure: how often "features" change, the typical "changes", or a "heatmap"
@@ -310,7 +322,7 @@ class Explanations:
         a, su = self.answers, self.explainer.su
         d = a.rows.shape[1]
         return measure(
-            a.contrast != a.rows,
+            a.changed,
             a.success,
             self.schema.contains(a.contrast),
             a.distance,
@@ -321,7 +333,7 @@ class Explanations:
 
     def __repr__(self) -> str:
         done = int(self.success.sum())
-        mean = (self.answers.contrast != self.answers.rows)[self.success].sum(axis=1).mean() if done else 0
+        mean = self.answers.changed[self.success].sum(axis=1).mean() if done else 0
         lines = [f"<Explanations: {done} of {len(self)} rows explained, {mean:.2f} features changed on average"]
         lines += [f"  {self.index[i]}: {self[i].text()}" for i in range(min(3, len(self)))]
         return "\n".join(lines + (["  ..."] if len(self) > 3 else [])) + ">"

@@ -10,6 +10,7 @@ import numpy as np
 from grace.columns import date_text, is_date
 from grace.explanation import Change
 from grace.features import MISSING, Bools, Categorical, Feature, Floats, Numeric, Value
+from grace.rules.keeping import broken
 from grace.schema import Schema
 
 
@@ -41,7 +42,7 @@ def length(change: Change) -> float:
 
 
 def remarks(schema: Schema, row: Floats, filled: Bools) -> Iterator[dict[str, Any]]:
-    """Cells of the row that were filled in, and those that lie outside the domain."""
+    """Cells of the row that were filled in, those that lie outside the domain, and rules that it breaks itself."""
     low, high = schema.bounds()
     for j in np.flatnonzero(filled):
         feature = schema.features[j]
@@ -57,3 +58,5 @@ def remarks(schema: Schema, row: Floats, filled: Bools) -> Iterator[dict[str, An
                 yield {"what": "fraction", "feature": feature.name, "value": said["value"]}
             else:
                 yield {"what": "outside", "feature": feature.name, **said}
+    for k in np.flatnonzero(broken(schema, row[None])[0]) if schema.rules else ():
+        yield {"what": "rule", "rule": str(schema.rules[k])}

@@ -16,6 +16,7 @@ from grace import __version__
 from grace.errors import GraceError
 from grace.experiments.command import benchmark
 from grace.experiments.reproduction.command import reproduce
+from grace.rules_command import rules
 from grace.study.command import study
 from grace.terminal import (
     domain_of,
@@ -272,6 +273,9 @@ def train(
 @click.option("--against", help="The class to contrast with; of a number, such as 'above 10' or 'by +10 %'.")
 @click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9.")
 @click.option("--impute", is_flag=True, help="Fill in missing cells as in training, and say which.")
+@click.option("--rule", "rules", multiple=True, metavar="RULE", help="Such as 'a <= b', beside the saved ones.")
+@click.option("--no-rules", is_flag=True, help="Leave out the saved rules between features.")
+@click.option("--follow", multiple=True, metavar="COLUMN", help="A column that moves along with others, or all.")
 @saying
 def explain(
     model: str,
@@ -284,6 +288,9 @@ def explain(
     against: str | None,
     domain: str | None,
     impute: bool,
+    rules: tuple[str, ...],
+    no_rules: bool,
+    follow: tuple[str, ...],
     how: Saying,
     **settings: Any,
 ) -> None:
@@ -295,6 +302,7 @@ def explain(
       grace explain model/ loans.csv --against good --max-features 3
       grace explain model/ loans.csv --row 7 --frozen age --prove -n 3
       grace explain model/ loans.csv --row 7 --style magnitude --template because
+      grace explain model/ loans.csv --row 7 --rule "used <= limit" --follow all
       grace explain model/ loans.csv --out why.jsonl
       grace explain model/ loans.csv --html why.html
     """
@@ -311,6 +319,10 @@ def explain(
             raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
         frame = frame.iloc[[row]]
     chosen = {k: v for k, v in settings.items() if v is not None and v != ()} | ({"missing": "fill"} if impute else {})
+    if follow:
+        chosen["follow"] = True if follow == ("all",) and "all" not in explainer.schema.names else follow
+    if rules or no_rules:
+        chosen["rules"] = (*(() if no_rules else explainer.schema.rules), *rules)
     label = None if against is None else label_of(against, explainer.model)
     batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
     if html is not None:
@@ -335,6 +347,7 @@ def explain(
 
 
 main.add_command(study)
+main.add_command(rules)
 main.add_command(benchmark)
 main.add_command(serve)
 main.add_command(reproduce)

@@ -1,4 +1,4 @@
-"""What answers have to satisfy beyond the goal: hold for other models, be typical of their class.
+"""What answers have to satisfy beyond the goal: hold for other models, be typical of their class, keep rules.
 
 Each demand puts a model around the problem's and a goal around its goal, so that methods need not know of it.
 """
@@ -6,14 +6,18 @@ Each demand puts a model around the problem's and a goal around its goal, so tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from grace.answers import Answers
+from grace.dependence import Dependence, asked_for, learnt
 from grace.errors import GraceError
 from grace.goal import Each
 from grace.plausibility import Judged, Typical
 from grace.problem import Background, Problem
+from grace.realistic import Realism, deciding
 from grace.robust import beside
+from grace.schema import Schema
 from grace.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,7 +26,18 @@ if TYPE_CHECKING:
 Demand = Callable[[Problem], Problem]
 
 
-def demands(explainer: Explainer, robust: Sequence[Any], settings: Settings) -> Demand:
+@dataclass(frozen=True)
+class Demands:
+    """A problem with all that is asked for, and its answers in terms of rows again."""
+
+    problem: Demand
+    realism: Realism | None
+
+    def told(self, answers: Answers) -> Answers:
+        return answers if self.realism is None else self.realism.told(answers)
+
+
+def demands(explainer: Explainer, schema: Schema, robust: Sequence[Any], settings: Settings) -> Demands:
     """All that a call asks for; what is known of the training rows is found out once."""
     steps: list[Demand] = []
     if len(robust):
@@ -34,6 +49,10 @@ def demands(explainer: Explainer, robust: Sequence[Any], settings: Settings) -> 
         known, share = explainer.typicality(), settings.plausible
         count = len(explainer.model.classes)
         steps.append(lambda p: replace(p, model=Judged(p.model, known, share), goal=Typical(p.goal, count)))
+    real = realism(explainer, schema, settings)
+    if real is not None:
+        _check("follow" if not schema.rules else "rules", settings)
+        steps.append(real.problem)
     background: Background | None = None
 
     def demand(problem: Problem) -> Problem:
@@ -46,7 +65,18 @@ def demands(explainer: Explainer, robust: Sequence[Any], settings: Settings) -> 
             background = Background.of(problem.model, problem.space, problem.background.rows)
         return replace(problem, background=background)
 
-    return demand
+    return Demands(demand, real)
+
+
+def realism(explainer: Explainer, schema: Schema, settings: Settings) -> Realism | None:
+    """The rules of the schema and what follows, if there is any of it."""
+    if not schema.rules and not asked_for(settings.follow):
+        return None
+    known: list[Dependence] = []
+    if asked_for(settings.follow):
+        taken = {schema.names[d.column] for d in deciding(schema, schema.rules)}
+        known = learnt(explainer.learner(), schema, settings.follow, taken)
+    return Realism(schema, known)
 
 
 def _check(name: str, settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from grace.answers import Answers, answer
 from grace.asking import answer_within, asked_so_far
 from grace.batch import Explanations
 from grace.demands import demands
+from grace.dependence import Dependence, Follow, Learner, learnt
 from grace.errors import GraceError
 from grace.features import Domain, Floats, Numeric, Value, tail_of
 from grace.frames import as_frame, some
@@ -25,9 +26,13 @@ from grace.learning import anywhere, asked, learn, medians, spread_of, takes_mis
 from grace.methods import METHODS
 from grace.models import wrap
 from grace.models.base import checked_scores, class_codes, device_of, fill_value
+from grace.models.grouped import grouped
 from grace.models.predictor import Predictor
 from grace.plausibility import Typicality
 from grace.problem import Background, Problem
+from grace.realistic import deciding
+from grace.rules import Ruling, rules_of
+from grace.rules.keeping import completed, incomplete
 from grace.schema import Schema
 from grace.settings import Settings, settings_of
 from grace.space import Space
@@ -45,7 +50,7 @@ class Explainer:
 
     `model` is a network trained here, or anything that `grace.wrap` takes.
     `train` gives the ranges, SU and the background rows. Without it, pass a complete `schema`; then the
-    methods that need training rows are not available, and gamma must be 1.
+    methods that need training rows are not available, and gamma must be 1. `rules` are added to those of the schema.
     """
 
     def __init__(
@@ -58,12 +63,16 @@ class Explainer:
         domain: Domain | None = None,
         device: str | torch.device | None = None,
         seed: int = 0,
+        rules: Sequence[Ruling] = (),
         **settings: Any,
     ) -> None:
         known = wrap(model)
         self.model = known if device is None else known.on(device_of(device))
         self.settings = settings_of(Settings(), settings)
         like = known.schema if schema is None else schema
+        if len(rules):
+            like = (Schema(features=(), target=target) if like is None else like).with_rules(*rules_of(rules))
+        self.model = self.model if like is None else grouped(self.model, like)
         self.su: Floats | None = None
         self.background_rows: Floats | None = None
         self._train: pd.DataFrame | None = None
@@ -97,6 +106,7 @@ class Explainer:
         self._typical: tuple[Floats, Typicality] | None = None
         self._su_raw: Floats | None = None
         self._given: tuple[str, Floats] | None = None
+        self._learner: Learner | None = None
 
     # -- explaining ---------------------------------------------------------------------------
 
@@ -112,6 +122,7 @@ class Explainer:
         ranges: Mapping[str, Sequence[Any]] | None = None,
         costs: Mapping[str, float] | None = None,
         robust: Sequence[Any] = (),
+        rules: Sequence[Ruling] | None = None,
         **settings: Any,
     ) -> Explanations:
         """Contrastive rows for a DataFrame, Series, dict or list of dicts.
@@ -119,8 +130,9 @@ class Explainer:
         `against` names the class to contrast with, or for a model that predicts a number what it should have been
         (`grace.above`, `below`, `within`, `by`), one for all rows or one per row. `frozen`,
         `increase_only`, `decrease_only`, `ranges` and `costs` limit what may change (see
-        `Schema.constrain`). Answers hold for the models in `robust` too. Settings given here hold for this call only;
-        with `missing="fill"`, missing cells that the model does not take are filled in as in training, and noted.
+        `Schema.constrain`). Answers hold for the models in `robust` too, and keep `rules`: by default those of the
+        schema, see `grace.rules`. Settings given here hold for this call only; with `missing="fill"`, missing cells
+        that the model does not take are filled in as in training, and noted.
         """
         chosen = settings_of(self.settings, settings)
         self.model.refresh()
@@ -132,6 +144,7 @@ class Explainer:
             "costs": costs,
         }
         schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
+        schema = self._ruled(schema, rules)
         encoded = schema.encode(rows, missing=chosen.missing == "fill")
         filled = np.isnan(encoded)
         encoded = np.where(filled, [fill_value(f) for f in schema.features], encoded)
@@ -139,16 +152,28 @@ class Explainer:
         x = self.tensor(encoded)
         own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
         goal = self._goal(encoded, against, chosen, own)
-        demand = demands(self, robust, chosen)
+        demand = demands(self, schema, robust, chosen)
 
         def solve(here: Tensor) -> Answers:
-            return answer(demand(self._problem(x[here], goal.select(here), schema, chosen)), chosen)
+            asked_now = demand.problem(self._problem(x[here], goal.select(here), schema, chosen))
+            return demand.told(answer(asked_now, chosen))
 
         if METHODS[chosen.method].wants_background:
             self._background(schema)
         found, spent = answer_within(self.model, solve, x, chosen.max_calls, chosen.n, begun, own)
         call = {**asdict(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
-        return Explanations(self, found, schema, as_frame(rows).index, call, spent, filled)
+        call["rules"] = rules
+        return Explanations(self, found, schema, as_frame(rows).index, call, spent, filled, demand.realism)
+
+    def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
+        """The schema with the rules of a call."""
+        schema = schema if rules is None else replace(schema, rules=rules_of(rules))
+        if not incomplete(schema):
+            return schema
+        if self.background_rows is None:
+            raise GraceError("what follows a category is learnt from training rows; give train=, or the rule's values")
+        seen = self.background_rows if self._train is None else schema.encode(self._train[schema.columns], missing=True)
+        return completed(schema, seen)
 
     def _goal(self, rows: Floats, against: Any, settings: Settings, own: Tensor | None = None) -> Goal:
         """The goal of each row; `own` are the scores of the rows, where they are known."""
@@ -233,10 +258,11 @@ class Explainer:
         if self._medians is None:
             self._medians = medians(self.background_rows, self._scores(self.background_rows))
         numeric = [isinstance(f, Numeric) for f in self.schema.features]
-        changed = (found.contrast != found.rows) & numeric
+        changed = found.changed & numeric
         wanted = found.after.argmax(axis=1)
         typical = self._medians[wanted]
-        ask = np.flatnonzero(found.success & ~np.isnan(typical[:, 0]) & changed.any(axis=1))
+        alone = found.success & ~found.followed.any(axis=1)  # what would follow typical values is not looked at
+        ask = np.flatnonzero(alone & ~np.isnan(typical[:, 0]) & changed.any(axis=1))
         if len(ask):
             tried = np.where(changed, typical, found.contrast)[ask]
             kept = ask[self._scores(tried).argmax(axis=1) == wanted[ask]]
@@ -289,6 +315,19 @@ class Explainer:
             rows, codes = self.tensor(self.background_rows), self.tensor(scores).argmax(dim=1)
             self._typical = scores, Typicality.of(self._space(self.schema), rows, codes, len(self.model.classes))
         return self._typical[1]
+
+    def learner(self) -> Learner:
+        """What features depend on others is learnt with."""
+        if self.background_rows is None:
+            raise GraceError("what follows is learnt from training rows; give train=, or save with background rows")
+        if self._learner is None:
+            self._learner = Learner(self.schema, self.background_rows)
+        return self._learner
+
+    def dependence(self, follow: Follow = True) -> list[Dependence]:
+        """What would follow by what is learnt, with how well it is explained; see `grace.dependence`."""
+        taken = [self.schema.names[d.column] for d in deciding(self.schema, self.schema.rules)]
+        return learnt(self.learner(), self.schema, follow, taken)
 
     def background_classes(self) -> Codes | None:
         """The class that the model gives each background row, as positions; None if there are none."""

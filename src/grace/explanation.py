@@ -69,7 +69,7 @@ class Explanation:
     """
 
     row: Mapping[str, Any]  # None where a cell is missing
-    changes: tuple[Change, ...]
+    changes: tuple[Change, ...]  # the intervention
     classes: tuple[Value, ...]
     original_class: Value
     contrast_class: Value | None
@@ -88,12 +88,13 @@ class Explanation:
     sure: bool = True
     wanted: Mapping[str, float | None] | None = None
     alternatives: tuple[Explanation, ...] = ()
+    follow_on: tuple[Change, ...] = ()  # what moves along, see `grace.realistic`
     behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
 
     @property
     def contrast(self) -> dict[str, Any]:
         """The contrastive row x̃; the original row where none was found."""
-        return {**self.row, **{c.name: c.new for c in self.changes}}
+        return {**self.row, **{c.name: c.new for c in (*self.changes, *self.follow_on)}}
 
     @property
     def predicate(self) -> str:
@@ -191,6 +192,7 @@ class Explanation:
             return f"<Explanation: no contrast to {self.original_class!r}: {self.reason}>"
         lines = [f"<Explanation: {self.contrast_class!r} rather than {self.original_class!r}"]
         lines += [f"  {c}" for c in self.changes]
+        lines += [f"  following: {c}" for c in self.follow_on]
         return "\n".join([*lines, f"  {self.text()}>"])
 
     # -- JSON ---------------------------------------------------------------------------------
@@ -208,6 +210,7 @@ class Explanation:
             "original_class": self.original_class,
             "contrast_class": self.contrast_class,
             "changes": [c.to_dict() for c in self.changes],
+            "follow_on": [c.to_dict() for c in self.follow_on],
             "predicate": self.predicate,
             "influence": self.influence(),
             "distance": self.distance,
@@ -239,6 +242,7 @@ class Explanation:
             found = Backdrop.from_dict(data["backdrop"])
             parts["behind"] = lambda: found
         parts["changes"] = tuple(Change.from_dict(c) for c in data["changes"])
+        parts["follow_on"] = tuple(Change.from_dict(c) for c in data.get("follow_on", ()))
         parts["alternatives"] = tuple(cls.from_dict(e) for e in data.get("alternatives", ()))
         parts["words"] = Schema.from_dict(data["words"])
         for key in ("classes", "before", "after", "remarks"):

@@ -159,11 +159,13 @@ class Numeric:
 class Categorical:
     """One of a few values. `never` lists categories a row may have but no change may choose. Where they are `ordered`,
     a change of one `spread` in rank counts `cost` in the distance, and they may be increase_only or decrease_only; else
-    any change counts. With `gaps`, the category
-    "missing" is a missing cell to the model; `other`, if given, is the category of all values that are not listed."""
+    any change counts. With `gaps`, the category "missing" is a missing cell to the model; `other`, if given, is the
+    category of all values that are not listed. `columns`, one per category, are those of the table if the feature is a
+    group of which exactly one is 1."""
 
     name: str
     dtype: str = ""
+    columns: tuple[str, ...] = ()
     gaps: bool = False
     other: str = ""
     categories: tuple[Value, ...] = ()
@@ -183,6 +185,9 @@ class Categorical:
 
     def __post_init__(self) -> None:
         _check_translations(self)
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if self.columns and len(self.columns) != len(self.categories):
+            raise GraceError(f"feature {self.name!r}: a group has one category for each of its columns")
         for part in ("categories", "never"):
             object.__setattr__(self, part, tuple(plain(c) for c in getattr(self, part)))
         _check_cost(self)
@@ -241,6 +246,11 @@ class Categorical:
 
 Feature = Numeric | Categorical
 Domain = str | float
+
+
+def columns_of(feature: Feature) -> tuple[str, ...]:
+    """The columns of the table that hold the feature."""
+    return (feature.columns if isinstance(feature, Categorical) else ()) or (feature.name,)
 
 
 def _check_cost(feature: Feature) -> None:

@@ -107,7 +107,7 @@ def items(lines: Iterable[str]) -> str:
 
 def rest(e: Explanation) -> str:
     """The changes as a table, the features that stay, and how the answer was checked."""
-    changed = {c.name for c in e.changes}
+    changed = {c.name for c in (*e.changes, *e.follow_on)}
     lines = "".join(
         f'<tr><th scope="row">{escape(text.phrase(c.feature))}</th><td class="grace-n grace-old">'
         f'{escape(text.value(c.feature, c.old))}</td><td class="grace-n grace-new">'
@@ -116,7 +116,13 @@ def rest(e: Explanation) -> str:
     )
     head = '<tr><th scope="col">feature</th><th scope="col" class="grace-n">is</th>'
     head += '<th scope="col" class="grace-n">would be</th></tr>'
-    table = folded("The changes as a table", head + lines) if e.changes else ""
+    along = "".join(
+        f'<tr><th scope="row">{escape(text.phrase(c.feature))} <span class="grace-soft">moves along</span></th>'
+        f'<td class="grace-n">{escape(text.value(c.feature, c.old))}</td><td class="grace-n">'
+        f"{escape(text.value(c.feature, c.new))}</td></tr>"
+        for c in e.follow_on
+    )
+    table = folded("The changes as a table", head + lines + along) if e.changes else ""
     others = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td class="grace-n">{escape(cell_text(cell))}</td></tr>'
         for name, cell in e.row.items()
@@ -213,6 +219,7 @@ def checks(e: Explanation) -> str:
         "gamma": "no two of them redundant",
         "domain": "inside the ranges",
         "irreducible": "none of the changes can be left out",
+        "rules": "the rules between features kept",
     }
     return ", ".join(said[k] for k, ok in e.checks.items() if ok and k in said) or "nothing"
 

@@ -10,6 +10,7 @@ import numpy as np
 from grace.answers import Answers
 from grace.errors import GraceError
 from grace.features import Floats
+from grace.models.grouped import grouped
 from grace.models.together import Together
 from grace.models.wrapping import wrap
 
@@ -32,7 +33,7 @@ def beside(explainer: Explainer, models: Sequence[Any]) -> Together:
     """The explained model and the others, which are read on its table and where it lives."""
     if len(models) == 0:
         raise GraceError("give at least one other model")
-    others = [wrap(model).on(explainer.model.device) for model in models]
+    others = [grouped(wrap(model).on(explainer.model.device), explainer.schema) for model in models]
     together = Together(explainer.model, others)
     rows = explainer.background_rows
     if rows is not None:

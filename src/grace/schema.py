@@ -25,19 +25,24 @@ from grace.features import (
     Floats,
     Numeric,
     Value,
+    columns_of,
     plain,
     tail_of,
 )
 from grace.frames import as_frame, no_duplicates, said, some
+from grace.groups import cells_of, columns_from, group_feature, typed
 from grace.languages import DEFAULT
 from grace.records import feature_from_dict, feature_to_dict, known_parts
+from grace.rules import Rule, Ruling, rule_to_json, rules_of
+from grace.rules.keeping import check_rules, completed, incomplete
 from grace.wording import translated
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
     """The features in order, the target, and the words for a row, several rows, its classes
-    and the verb, in `language`; `translations` has them in other languages."""
+    and the verb, in `language`; `translations` has them in other languages. `rules` hold between the features of
+    contrastive rows, see `grace.rules`."""
 
     features: tuple[Feature, ...]
     target: str | None = None
@@ -49,10 +54,14 @@ class Schema:
     rows: str = "rows"
     language: str = DEFAULT
     translations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         no_duplicates([f.name for f in self.features], "feature")
         tail_of(self.domain)
+        object.__setattr__(self, "rules", rules_of(self.rules))
+        if self.features and all(f.complete for f in self.features):
+            check_rules(self)
 
     # -- making one ---------------------------------------------------------------------------
 
@@ -83,17 +92,20 @@ class Schema:
             raise GraceError("the data have no feature columns beside the target")
         features: list[Feature] = []
         for name in names:
-            if name not in frame.columns:
-                raise GraceError(f"column {name!r} is missing from the data; add it, or drop it from the schema")
-            feature = _observe(frame[name], known.get(name), domain)
-            features.append(with_gaps(frame[name], feature) if gaps else feature)
+            for column in columns_of(known[name]) if name in known else (name,):
+                if column not in frame.columns:
+                    raise GraceError(f"column {column!r} is missing from the data; add it, or drop it from the schema")
+            cells = cells_of(frame, known.get(name), name)
+            feature = _observe(cells, typed(known.get(name), frame), domain)
+            features.append(with_gaps(cells, feature) if gaps else feature)
         classes = base.classes
         if not classes and target is not None and target in frame.columns:
             if not frame[target].notna().any():
                 raise GraceError(f"target column {target!r} has no values: every label is missing")
             if not is_number(frame[target]):
                 classes = Categorical(name=target).observe(frame[target]).categories
-        return replace(base, features=tuple(features), target=target, classes=classes, domain=domain)
+        out = replace(base, features=tuple(features), target=target, classes=classes, domain=domain)
+        return completed(out, out.encode(frame[out.columns], missing=True)) if incomplete(out) else out
 
     def replace(self, name: str, **parts: Any) -> Schema:
         """A copy in which an expert has set parts of one feature: `schema.replace("age", low=18)`."""
@@ -144,6 +156,20 @@ class Schema:
                 out = out.replace(name, low=low, high=high)
         return out
 
+    def group(self, name: str, columns: Sequence[str]) -> Schema:
+        """A copy in which columns of 0 and 1, exactly one of them 1, are a single category that changes as a whole:
+        `schema.group("housing", ["housing_own", "housing_rent"])`."""
+        for column in columns:
+            self.index(column)
+        first = self.index(columns[0]) if len(columns) > 1 else -1
+        feature = group_feature(name, columns)
+        features = [feature if j == first else f for j, f in enumerate(self.features)]
+        return replace(self, features=tuple(f for f in features if f.name not in columns or f is feature))
+
+    def with_rules(self, *rules: Ruling) -> Schema:
+        """A copy with more rules: `schema.with_rules("a <= b", "total = a + c")`."""
+        return replace(self, rules=(*self.rules, *rules_of(rules)))
+
     def translate(self, language: str, words: Mapping[str, Any]) -> Schema:
         """A copy with words in another language: row, rows, verb, class_words, and by name features."""
         return translated(self, language, words)
@@ -153,6 +179,11 @@ class Schema:
     @property
     def names(self) -> list[str]:
         return [f.name for f in self.features]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the table: those of a feature made of several, else its name."""
+        return [c for f in self.features for c in columns_of(f)]
 
     def __len__(self) -> int:
         return len(self.features)
@@ -177,7 +208,7 @@ class Schema:
         if len(frame) == 0:
             raise GraceError("there are no rows: the table is empty")
         no_duplicates(list(frame.columns), "column")
-        names = self.names
+        names = [c for f in self.features for c in ([f.name] if f.name in frame.columns else columns_of(f))]
         if list(frame.columns) != names:
             for name in names:
                 if name not in frame.columns:
@@ -188,9 +219,9 @@ class Schema:
         plain_rows = plain_numbers(frame[names], self.features)
         if plain_rows is not None:
             return plain_rows
-        out = np.empty((len(frame), len(names)))
+        out = np.empty((len(frame), len(self.features)))
         for j, feature in enumerate(self.features):
-            cells = frame[feature.name]
+            cells = cells_of(frame, feature, feature.name)
             out[:, j] = encode_column(cells, feature)
             if not missing and np.isnan(out[:, j]).any():
                 i = int(np.isnan(out[:, j]).argmax())
@@ -203,8 +234,13 @@ class Schema:
 
     def decode(self, rows: Floats, index: pd.Index[Any] | None = None) -> pd.DataFrame:
         """The DataFrame of encoded rows; NaN becomes a missing cell."""
-        columns = {f.name: decode_column(rows[:, j], f) for j, f in enumerate(self.features)}
-        return pd.DataFrame(columns, index=index, columns=self.names)
+        columns: dict[str, Any] = {}
+        for j, f in enumerate(self.features):
+            if isinstance(f, Categorical) and f.columns:
+                columns |= columns_from(rows[:, j], f)
+            else:
+                columns[f.name] = decode_column(rows[:, j], f)
+        return pd.DataFrame(columns, index=index, columns=self.columns)
 
     # -- the domain and its projection P ------------------------------------------------------
 
@@ -270,6 +306,7 @@ class Schema:
         for part in ("class_words", "translations"):
             out[part] = dict(getattr(self, part))
         out["classes"] = list(self.classes)
+        out["rules"] = [rule_to_json(r) for r in self.rules]
         out["features"] = [feature_to_dict(f) for f in self.features]
         return out
 
@@ -280,6 +317,7 @@ class Schema:
         parts = dict(data)
         parts["features"] = tuple(feature_from_dict(f) for f in data["features"])
         parts["classes"] = tuple(data.get("classes", ()))
+        parts["rules"] = tuple(data.get("rules", ()))
         return cls(**known_parts(cls, parts, "schema"))
 
     def to_json(self) -> str:
@@ -297,7 +335,8 @@ class Schema:
 def _observe(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
     name = str(column.name)
     feature = feature_of(column) if feature is None else feature
-    feature = replace(feature, dtype=feature.dtype or dtype_of(column, feature))
+    if not (isinstance(feature, Categorical) and feature.columns):
+        feature = replace(feature, dtype=feature.dtype or dtype_of(column, feature))
     if isinstance(feature, Categorical):
         if column.notna().any():
             return feature.observe(column)

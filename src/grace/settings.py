@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from grace.dependence import Follow, checked_follow
 from grace.errors import GraceError
 from grace.features import plain
 from grace.methods import METHODS
@@ -40,10 +41,11 @@ class Settings:
     max_calls: int = 0
     plausible: float = 0.0
     missing: str = "error"
+    follow: Follow = ()
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            object.__setattr__(self, name, plain(value))
+            object.__setattr__(self, name, checked_follow(value) if name == "follow" else plain(value))
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise GraceError(f"{name}={getattr(self, name)!r} is unknown; use one of {', '.join(choices)}")

@@ -23,6 +23,7 @@ from safetensors.torch import load_file, save_file
 from grace.errors import GraceError
 from grace.models import wrap
 from grace.models.base import Model
+from grace.models.grouped import Grouped
 from grace.models.network import Network
 from grace.models.torch import TorchModel
 from grace.schema import Schema
@@ -84,7 +85,7 @@ def check_place(directory: str | Path) -> Path:
 
 
 def _write(explainer: Explainer, directory: Path, background: bool) -> None:
-    model = explainer.model
+    model = explainer.model.model if isinstance(explainer.model, Grouped) else explainer.model
     network = model.module if isinstance(model, TorchModel) and isinstance(model.module, Network) else None
     head: dict[str, Any] = {
         "format": FORMAT,

@@ -67,6 +67,9 @@ def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
         for change in e.changes:
             old, new = (text.value(change.feature, cell, code, own) for cell in (change.old, change.new))
             table.add_row(Text(text.phrase(change.feature, code, own)), Text(old), Text(new, style="bold"))
+        for change in e.follow_on:
+            old, new = (text.value(change.feature, cell, code, own) for cell in (change.old, change.new))
+            table.add_row(Text(f"{text.phrase(change.feature, code, own)} ({heads['along']})", "dim"), old, new)
         console.print(table)
         console.print()
     console.print(e.text(**how), highlight=False, markup=False, soft_wrap=True)

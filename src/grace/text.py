@@ -6,13 +6,14 @@ other styles leave open has limits, see `grace.degrees`. The words are in `grace
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, TypedDict
 
 from grace import languages
 from grace.columns import date_text, is_date
-from grace.degrees import By, Said, apart, check_style, difference, style_of
+from grace.degrees import Becomes, By, Instead, Said, apart, check_style, difference, style_of
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
 from grace.figures import asked_for, predicted
@@ -63,8 +64,8 @@ def sentence(
 
 def main_clause(e: Explanation, form: str, place: int, style: str | None, code: str) -> str:
     """The sentence by one template of a language, without the full stop and what may go with it."""
-    parts = _parts(e, form, style, code)
-    return languages.load(code).TEMPLATES[form][place](_facts(e, code, parts))
+    parts, along = _parts(e, form, style, code), _along(e, code)
+    return languages.load(code).TEMPLATES[form][place](replace(_facts(e, code, parts), along=along))
 
 
 def _drawn(e: Explanation, language: Language, template: str | None, seed: int) -> tuple[str, int]:
@@ -94,6 +95,22 @@ def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[Par
         feature = feature_in(change.feature, e.words.language, code)
         out.append(Part(feature, _said(e, change, feature, form, style, language)))
     return tuple(out)
+
+
+def _along(e: Explanation, code: str) -> tuple[Part, ...]:
+    """What follows, by its values: it was not asked for, so that how far it moves is of less interest."""
+    out = []
+    for c in e.follow_on:
+        feature = feature_in(c.feature, e.words.language, code)
+        numeric = isinstance(feature, Numeric) and not is_date(feature)
+        said = Instead(decimal(c.new), decimal(c.old)) if numeric else Becomes(_shown(c, "new"), _shown(c, "old"))
+        out.append(Part(feature, said))
+    return tuple(out)
+
+
+def _shown(change: Change, which: str) -> Value:
+    cell: Value = getattr(change, which)
+    return date_text(cell) if is_date(change.feature) else cell
 
 
 def _said(e: Explanation, change: Change, feature: Feature, form: str, style: str | None, language: Language) -> Said:

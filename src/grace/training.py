@@ -200,7 +200,7 @@ def with_categories(like: Schema | None, frame: pd.DataFrame, train: pd.DataFram
 def _with_other(schema: Schema, train: pd.DataFrame, word: str) -> Schema:
     """Categorical columns with rare categories get one for all of them, which a row may have but no change choose."""
     for feature in schema.features:
-        if isinstance(feature, Categorical) and not feature.other:
+        if isinstance(feature, Categorical) and not feature.other and not feature.columns:
             counts = train[feature.name].map(plain).value_counts()
             kept = tuple(c for c in feature.categories if counts.get(c, 0) >= RARE and c != word)
             if kept and len(kept) < len(feature.categories):
@@ -215,7 +215,9 @@ def _with_missing(schema: Schema, train: pd.DataFrame) -> Schema:
     """Categorical columns with missing cells in training get the category "missing", which a row may
     have but no change may choose."""
     for feature in schema.features:
-        if isinstance(feature, Categorical) and train[feature.name].isna().any() and MISSING not in feature.categories:
+        if not isinstance(feature, Categorical) or feature.columns or MISSING in feature.categories:
+            continue
+        if train[feature.name].isna().any():
             schema = schema.replace(
                 feature.name,
                 categories=(*feature.categories, MISSING),

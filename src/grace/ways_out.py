@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grace.dependence import asked_for
+from grace.rules.keeping import broken
+
 if TYPE_CHECKING:
     from grace.batch import Explanations
 
 LIMITS = ("frozen", "increase_only", "decrease_only", "ranges")
-ORDER = ("against", "free", "domain", "gamma", "max_features", "confidence")  # of ways with as many changes
+ORDER = ("against", "free", "domain", "gamma", "max_features", "confidence", "rules", "follow")
+"""Which comes first of ways with as many changes."""
 
 Way = dict[str, Any]
 
@@ -62,6 +66,10 @@ def relaxations(batch: Explanations) -> list[dict[str, Any]]:
         out.append({"against": None})
     if call["confidence"] > 0:
         out.append({"confidence": 0.0})
+    if batch.schema.rules:
+        out.append({"rules": ()})
+    if asked_for(call["follow"]):
+        out.append({"follow": ()})
     return out
 
 
@@ -81,6 +89,12 @@ def way_out(batch: Explanations, again: Explanations, place: int, changes: dict[
         return {"limit": "against", "value": again.contrast_class[place]}
     if "confidence" in changes:
         return {"limit": "confidence"}
+    if "rules" in changes:
+        wrong = broken(batch.schema, again.answers.contrast[[place]])[0]
+        names = [str(rule) for rule in batch.schema.rules]
+        return {"limit": "rules", "value": [names[k] for k in np.flatnonzero(wrong)] or names}
+    if "follow" in changes:
+        return {"limit": "follow"}
     names = [batch.schema.names[j] for j in changed]
     limited = {n for part in LIMITS for n in (batch.call[part] or ())}
     return {"limit": "free", "value": [n for n in names if n in limited] or names}

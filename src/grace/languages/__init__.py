@@ -51,7 +51,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a sentence has to say. `before` and `after` are the words for the classes X and Y."""
+    """What a sentence has to say. `before` and `after` are the words for the classes X and Y; `along` are the features
+    that move along with the changed ones."""
 
     row: str
     rows: str
@@ -59,6 +60,7 @@ class Facts:
     before: str
     after: str
     parts: tuple[Part, ...]
+    along: tuple[Part, ...] = ()
 
 
 class Language(Protocol):
@@ -72,7 +74,7 @@ class Language(Protocol):
     NAME: str
     """What the language calls itself."""
     SCREEN: Mapping[str, str]
-    """Headings: feature, is, would, or, note."""
+    """Headings: feature, is, would, or, note, along."""
 
     def named(self, name: str) -> str:
         """What to call a feature of which only the name is known."""

@@ -29,7 +29,14 @@ WORDS = Words(
     date={"unit": "Tage", "unit_one": "Tag", "more": "später", "less": "früher"},
 )
 NAME = "Deutsch"
-SCREEN = {"feature": "Merkmal", "is": "ist", "would": "wäre", "or": "Oder: ", "note": "Hinweis: "}
+SCREEN = {
+    "feature": "Merkmal",
+    "is": "ist",
+    "would": "wäre",
+    "or": "Oder: ",
+    "note": "Hinweis: ",
+    "along": "ändert sich mit",
+}
 PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "etwas mehr als ", "just <": "etwas weniger als "}
 AND = "und"
 COUNT = ("drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn")
@@ -177,18 +184,39 @@ def _then(facts: Facts) -> str:
     return _classed(facts, facts.after, facts.before)
 
 
+def _along(facts: Facts, *, then: bool) -> str:
+    """ " (B wäre dann 16)"; of what was the case, " (und damit B 9 statt 16)"."""
+    said, last = [], ""
+    for part in facts.along:
+        feature, change = part.feature, part.said
+        if isinstance(change, Becomes):
+            named = feature.label if isinstance(feature, Categorical) else str
+            new, old, instead = named(change.new), named(change.old), "und nicht"
+        else:
+            assert isinstance(feature, Numeric)
+            assert isinstance(change, Instead)
+            new, old, instead = amount(feature, change.new), amount(feature, change.old), "statt"
+        verb = "wären dann" if feature.plural else "wäre dann"
+        words = (
+            [feature.phrase, *([] if verb == last else [verb]), new] if then else [feature.phrase, old, instead, new]
+        )
+        said.append(" ".join(words))
+        last = verb
+    return f" ({'' if then else 'und damit '}{listed(said, AND)})" if said else ""
+
+
 def had(facts: Facts) -> str:
     """ "Wäre A um 3 niedriger gewesen und wären B um 1 höher gewesen, hätte das Modell …"."""
     groups: dict[str, list[Part]] = {}
     for part in facts.parts:
         groups.setdefault(would(part.feature), []).append(part)
     said = [f"{verb} {_together(same, lambda f: f.been, degree)}" for verb, same in groups.items()]
-    return f"{upper(f' {AND} '.join(said))}, hätte das Modell {_then(facts)}"
+    return f"{upper(f' {AND} '.join(said))}{_along(facts, then=True)}, hätte das Modell {_then(facts)}"
 
 
 def _if(facts: Facts) -> str:
     """ "A um 3 niedriger gewesen wäre und B um 1 höher gewesen wären"."""
-    return _together(facts.parts, lambda f: f"{f.been} {would(f)}", degree)
+    return _together(facts.parts, lambda f: f"{f.been} {would(f)}", degree) + _along(facts, then=True)
 
 
 def if_(facts: Facts) -> str:
@@ -207,7 +235,7 @@ def _did(facts: Facts) -> str:
 
 
 def _because(facts: Facts) -> str:
-    return _together(facts.parts, was, too)
+    return _together(facts.parts, was, too) + _along(facts, then=False)
 
 
 def because(facts: Facts) -> str:
@@ -228,7 +256,8 @@ def _typical(facts: Facts) -> str:
             numbers.setdefault(f", {'wie' if equal else 'als'} es {group} typisch ist", []).append(part)
     said = [_together(same, was, degree) + tail for tail, same in numbers.items()]
     others = [part for part in facts.parts if isinstance(part.said, Becomes)]
-    return f", {AND} ".join([*said, *([_together(others, was, too)] if others else [])])
+    all_of_it = f", {AND} ".join([*said, *([_together(others, was, too)] if others else [])])
+    return all_of_it + _along(facts, then=False)
 
 
 def typical(facts: Facts) -> str:
@@ -288,6 +317,10 @@ def _way(limit: str, value: Any = None) -> str:
         return f"möglich gegenüber {label(value)}"
     if limit == "confidence":
         return "möglich ohne die verlangte Sicherheit"
+    if limit == "follow":
+        return "möglich, wenn sich nichts mitändert"
+    if limit == "rules":
+        return f"möglich ohne die Regel{'n' if len(value) > 1 else ''} {listed([label(v) for v in value], AND)}"
     said = f"{value:.2f}" if limit == "gamma" else repr(value)
     return f"möglich mit {limit}={said}"
 
@@ -297,6 +330,11 @@ def note(remark: Mapping[str, Any]) -> str:
         return f"{label(remark['feature'])} fehlte, was das Modell als eigene Kategorie kennt"
     if remark["what"] == "filled":
         return f"{label(remark['feature'])} fehlte und wurde durch {shown(number, remark['value'])} ersetzt"
+    if remark["what"] == "rule":
+        return (
+            f"die Zeile selbst verletzt die Regel {label(remark['rule'])}, die nur einhalten muss, was deren Merkmale "
+            "ändert; die Zeile berichtigen oder die Regel weglassen"
+        )
     said = f"{label(remark['feature'])} ist {shown(number, remark['value'])}"
     if remark["what"] == "fraction":
         return f"{said}, keine ganze Zahl"

@@ -25,7 +25,7 @@ WORDS = Words(
     date={"unit": "days", "unit_one": "day", "more": "later", "less": "earlier"},
 )
 NAME = "English"
-SCREEN = {"feature": "feature", "is": "is", "would": "would be", "or": "Or: ", "note": "Note: "}
+SCREEN = {"feature": "feature", "is": "is", "would": "would be", "or": "Or: ", "note": "Note: ", "along": "moves along"}
 PERCENT = {"": "", ">": "more than ", "<": "less than ", "just >": "just over ", "just <": "just under "}
 AND = "and"
 COUNT = ("three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -136,8 +136,29 @@ def _then(facts: Facts) -> str:
     return f"the model would have {said} rather than {facts.before}"
 
 
+def values(part: Part) -> tuple[str, str]:
+    """The new and the old value of a feature that moves along."""
+    feature, said = part.feature, part.said
+    if isinstance(said, Becomes):
+        named = feature.label if isinstance(feature, Categorical) else str
+        return named(said.new), named(said.old)
+    assert isinstance(feature, Numeric)
+    assert isinstance(said, Instead)
+    return amount(feature, said.new), amount(feature, said.old)
+
+
+def _along(facts: Facts, *, then: bool) -> str:
+    """ " (B then being 16)"; of what was the case, " (and with it B 9 rather than 16)"."""
+    said = []
+    for i, part in enumerate(facts.along):
+        new, old = values(part)
+        being = " then being" if i == 0 else ""
+        said.append(f"{part.feature.phrase}{being} {new}" if then else f"{part.feature.phrase} {old} rather than {new}")
+    return f" ({'' if then else 'and with it '}{listed(said, AND)})" if said else ""
+
+
 def had(facts: Facts) -> str:
-    return f"Had {listed(clauses(facts.parts), AND)}, {_then(facts)}"
+    return f"Had {listed(clauses(facts.parts), AND)}{_along(facts, then=True)}, {_then(facts)}"
 
 
 def if_(facts: Facts) -> str:
@@ -152,7 +173,7 @@ def _if(facts: Facts) -> str:
     """ "A had been 3 lower and B 1 higher"."""
     first, *rest = facts.parts
     said = f"{first.feature.phrase} had {first.feature.been} {degree(first.feature, first.said)}"
-    return listed([said, *clauses([first, *rest])[1:]], AND)
+    return listed([said, *clauses([first, *rest])[1:]], AND) + _along(facts, then=True)
 
 
 # -- what was too much or too little ----------------------------------------------------------
@@ -194,7 +215,7 @@ def _because(facts: Facts) -> str:
         words = [part.feature.phrase, *([] if verb == last else [verb]), rest]
         out.append(" ".join(words[1:] if (part.feature.phrase, verb) == (subject, last) else words))
         subject, last = part.feature.phrase, "" if isinstance(part.said, Becomes) else verb
-    return listed(out, AND)
+    return listed(out, AND) + _along(facts, then=False)
 
 
 def _did(facts: Facts) -> str:
@@ -234,7 +255,7 @@ def _typical(facts: Facts) -> str:
         words = [feature.phrase, *([] if again and verb == last else [verb]), *only, degree(feature, said), tail]
         out.append(" ".join(words))
         last = verb
-    return listed(out, AND)
+    return listed(out, AND) + _along(facts, then=False)
 
 
 def typical(facts: Facts) -> str:
@@ -289,6 +310,10 @@ def _way(limit: str, value: Any = None) -> str:
         return f"possible against {value!r}"
     if limit == "confidence":
         return "possible without the demand for confidence"
+    if limit == "follow":
+        return "possible if nothing follows"
+    if limit == "rules":
+        return f"possible without the rule{'s' if len(value) > 1 else ''} {listed([f'“{v}”' for v in value], AND)}"
     return f"possible with {limit}={value:.2f}" if limit == "gamma" else f"possible with {limit}={value!r}"
 
 
@@ -297,6 +322,11 @@ def note(remark: Mapping[str, Any]) -> str:
         return f"{remark['feature']} was missing, which the model knows as a category of its own"
     if remark["what"] == "filled":
         return f"{remark['feature']} was missing and filled in with {shown(number, remark['value'])}"
+    if remark["what"] == "rule":
+        return (
+            f"the row itself breaks the rule “{remark['rule']}”, which only an answer that changes its features has to "
+            "keep; correct the row, or leave the rule out"
+        )
     said = f"{remark['feature']} is {shown(number, remark['value'])}"
     if remark["what"] == "fraction":
         return f"{said}, not a whole number"

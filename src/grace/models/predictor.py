@@ -150,9 +150,9 @@ class Predictor(Model):
 
     def _check_columns(self, schema: Schema) -> None:
         for column in self.columns or ():
-            if column not in schema.names:
+            if column not in schema.columns:
                 raise GraceError(f"column {column!r}, on which {self.name} was fitted, is missing from the data")
-        for column in schema.names:
+        for column in schema.columns:
             if column not in (self.columns or ()):
                 raise GraceError(
                     f"{self.name} was not fitted on column {column!r}; drop it, or pass target= if it is the target"

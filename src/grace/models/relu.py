@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from grace.features import Categorical
 from grace.models.base import Model
+from grace.models.grouped import Grouped
 from grace.models.network import Network
 from grace.models.torch import TorchModel
 
@@ -53,6 +54,8 @@ class ReluNetwork:
 
 def relu_network(model: Model) -> ReluNetwork | None:
     """The model as a ReLU network, or None if it is none."""
+    if isinstance(model, Grouped):
+        return _of_group(model)
     if not isinstance(model, TorchModel) or model.schema is None:
         return None
     with torch.no_grad():
@@ -61,6 +64,18 @@ def relu_network(model: Model) -> ReluNetwork | None:
         if model.encode is None and model.outputs == "logits" and isinstance(model.module, nn.Sequential):
             return _of_sequential(model.module, model)
     return None
+
+
+def _of_group(model: Grouped) -> ReluNetwork | None:
+    """A column of 0 and 1 adds its weights where it is on: a group is a table of them."""
+    inner = relu_network(model.model)
+    if inner is None:
+        return None
+    places = model.places()
+    weight = torch.stack([inner.weight[:, p[0]] if len(p) == 1 else 0 * inner.bias for p in places], dim=1)
+    tables = {j: inner.weight[:, list(p)].T.contiguous() for j, p in enumerate(places) if len(p) > 1}
+    tables |= {j: inner.tables[p[0]] for j, p in enumerate(places) if len(p) == 1 and p[0] in inner.tables}
+    return ReluNetwork(weight, inner.bias, tables, inner.later)
 
 
 def _of_network(network: Network, features: int) -> ReluNetwork:

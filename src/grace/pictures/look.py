@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,9 +31,11 @@ def look(
     classes: tuple[int, int],
     features: Sequence[int],
     asked_for: Range | None = None,
+    leads_to: Callable[[Floats], Floats] | None = None,
 ) -> Backdrop:
     """The backdrop of the pair (x, x̃), encoded, between two classes, behind some of the changed features. The
-    model is asked once. Where it predicts a number, what was asked for divides the rows into two classes."""
+    model is asked once. Where it predicts a number, what was asked for divides the rows into two classes. `leads_to`
+    gives the rows that changes lead to where other features follow them."""
     changed = sorted(features)
     numeric = [j for j in changed if isinstance(schema.features[j], Numeric)]
     spans = {j: span(schema.features[j], row[j], contrast[j]) for j in changed}
@@ -46,7 +48,8 @@ def look(
         asked.append(vary(contrast, changed, across))
     model = explainer.model
     model.refresh()
-    questions = torch.as_tensor(np.concatenate(asked), dtype=torch.float64, device=model.device)
+    shown_rows = np.concatenate(asked) if leads_to is None else leads_to(np.concatenate(asked))
+    questions = torch.as_tensor(shown_rows, dtype=torch.float64, device=model.device)
     scores = np.asarray(checked_scores(model, questions).cpu().numpy())
     numbers = scores[:, 0]
     if asked_for is not None:

@@ -108,8 +108,9 @@ def legend(y: float) -> list[Mark]:
 
 def remaining(e: Explanation) -> str:
     """What is not shown: changes beyond the largest, and what stays."""
-    hidden, left = len(e.changes) - MOST_SHOWN, len(e.row) - len(e.changes)
+    hidden, left = len(e.changes) - MOST_SHOWN, len(e.row) - len(e.changes) - len(e.follow_on)
     said = f"{hidden} smaller changes are not shown. " if hidden > 0 else ""
+    said += f"Moving along: {listed_changes(e, e.follow_on)}. " if e.follow_on else ""
     if not e.changes or not left:
         return said.strip()
     stays = "The other feature stays as it is." if left == 1 else f"The other {left} features stay as they are."

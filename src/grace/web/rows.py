@@ -9,10 +9,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import pandas as pd
+
 from grace import text
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
 from grace.frames import said, some
+from grace.groups import gathered, has_groups
 from grace.models.base import fill_value
 from grace.schema import Schema
 
@@ -66,6 +69,9 @@ def filled(feature: Feature) -> Value:
 def read_row(schema: Schema, sent: Mapping[str, Any], *, impute: bool = False) -> dict[str, Value]:
     """A whole row. Missing cells are an error unless `impute` fills them in as in training."""
     names = schema.names
+    if has_groups(schema):
+        row_of = gathered(schema, pd.DataFrame([dict(sent)]))
+        sent = {str(name): row_of[name].iloc[0] for name in row_of}
     for column in sent:
         if column not in names and column != schema.target:
             raise GraceError(f"column {column!r} is unknown to the model; drop or rename it; known are {some(names)}")

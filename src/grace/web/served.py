@@ -22,6 +22,7 @@ from grace.errors import GraceError
 from grace.explainer import Explainer
 from grace.explanation import Explanation
 from grace.features import Value, plain
+from grace.groups import gathered
 from grace.pictures import svg_columns
 from grace.schema import Schema
 from grace.web.rows import cell, filled
@@ -103,9 +104,9 @@ class Served:
         self.waiting: dict[str, list[Waiting]] = {}
         self.asking: asyncio.Task[None] | None = None
         known = explainer.background_rows
-        frames = [] if first is None else [first[self.schema.names]]
+        frames = [] if first is None else [gathered(self.schema, first)[self.schema.names]]
         if known is not None:
-            frames.append(self.schema.decode(known))
+            frames.append(gathered(self.schema, self.schema.decode(known)))
         if not frames:
             frames.append(pd.DataFrame([{f.name: filled(f) for f in self.schema.features}]))
         self.examples = pd.concat(frames, ignore_index=True)

@@ -129,8 +129,9 @@ class Pages:
     def taken(self, state: State, e: Explanation) -> dict[str, Any]:
         """The row moved to the answer: its address, and the values by input."""
         schema = self.models[state.model].schema
-        address = self.address(replace(state, moved={c.name: c.new for c in e.changes}, more=False))
-        cells = {f"f{schema.index(c.name)}": written(c.new) for c in e.changes}
+        every = (*e.changes, *e.follow_on)
+        address = self.address(replace(state, moved={c.name: c.new for c in every}, more=False))
+        cells = {f"f{schema.index(c.name)}": written(c.new) for c in every}
         return {"address": f"{address}#try-head", "cells": cells}
 
     def ways(self, state: State, e: Explanation) -> list[tuple[str, str]]:
