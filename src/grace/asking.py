@@ -101,6 +101,6 @@ def _none(rows: Tensor, own: Tensor, alternatives: int) -> Answers:
         nearest=np.full(n, np.nan),
         proof=np.full(n, NOT_ASKED),
         checks={k: none.copy() for k in ("flip", "features", "gamma", "domain", "irreducible")},
-        followed=np.zeros(own.shape, dtype=bool),
+        followed=np.zeros(cells.shape, dtype=bool),
     )
     return replace(empty, alternatives=(empty,) * alternatives)
