@@ -16,6 +16,7 @@ from grace import __version__
 from grace.errors import GraceError
 from grace.experiments.command import benchmark
 from grace.experiments.reproduction.command import reproduce
+from grace.scale.command import explain_job, is_job, job_options
 from grace.study.command import study
 from grace.terminal import (
     domain_of,
@@ -31,10 +32,10 @@ from grace.terminal import (
 from grace.web.command import serve
 
 if TYPE_CHECKING:
+    from grace.scale.command import Ways
     from grace.text import Saying
 
 METHODS = ("search", "gradient", "local", "nearest", "deepfool")
-FORMATS = (".csv", ".parquet", ".jsonl")
 PICTURES = (".png", ".pdf", ".svg")
 
 
@@ -60,6 +61,7 @@ def main() -> None:
       grace train loans.csv --target risk -o model/  train a network on your table
       grace explain model/ loans.csv --row 7         explain its prediction for row 7
       grace explain model/ loans.csv --out why.csv   explain every row
+      grace explain model/ big.parquet --out why/    however many there are
       grace serve model/                             a page to ask and try
     """
 
@@ -230,9 +232,9 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
 
 @main.command()
 @click.argument("model", type=click.Path(exists=True, file_okay=False))
-@click.argument("rows", type=click.Path(exists=True, dir_okay=False))
+@click.argument("rows", type=click.Path(exists=True))
 @click.option("--row", type=int, help="Explain only this row (0 is the first).")
-@click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl instead of the screen.")
+@click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl, or as a job to a FOLDER.")
 @click.option("--html", type=click.Path(), help="Write a page to look at to FILE, for one row or all of them.")
 @click.option("--plot", type=click.Path(), help="Draw one row (--row) to FILE.png, .pdf or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one explanation after another in a list.")
@@ -255,6 +257,8 @@ def train(data: str, target: str, out: str, schema: str | None, domain: str, hid
 @click.option("--against", help="The class to contrast with.")
 @click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9.")
 @click.option("--impute", is_flag=True, help="Fill in missing cells as in training.")
+@click.option("--memory", metavar="SIZE", help="What may be used, such as 500MB or 2GiB; by a job, all in all.")
+@job_options
 @saying
 def explain(
     model: str,
@@ -268,9 +272,13 @@ def explain(
     domain: str | None,
     impute: bool,
     how: Saying,
+    ways: Ways,
     **settings: Any,
 ) -> None:
     """Explain rows of a CSV or Parquet table with an explainer that `grace train` saved.
+
+    With --out FOLDER it is a job: the table may be of any size, rows that do not fit are set aside, and a job that was
+    broken off goes on where it was when the command is given again.
 
     \b
     Examples:
@@ -280,13 +288,18 @@ def explain(
       grace explain model/ loans.csv --row 7 --style magnitude --template because
       grace explain model/ loans.csv --out why.jsonl
       grace explain model/ loans.csv --html why.html
+      grace explain model/ big.parquet --out why/ --memory 2GB
     """
-    from grace.store import load
-
-    if out is not None and Path(out).suffix not in FORMATS:
-        raise click.BadParameter(f"--out {out}: the name must end in .csv, .parquet or .jsonl")
+    chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
+    if is_job(out, ways):
+        if row is not None or html is not None or plot is not None or as_json:
+            raise click.BadParameter(f"--out {out} is a job: leave out --row, --html, --plot and --json")
+        explain_job(model, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
+        return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
         raise click.BadParameter(f"--plot {plot}: give --row, and a name that ends in .png, .pdf or .svg")
+    from grace.store import load
+
     explainer = load(model)
     frame = read_table(rows)
     if row is not None:
@@ -295,7 +308,6 @@ def explain(
         frame = frame.iloc[[row]]
     if impute:
         frame = explainer.model.impute(frame)
-    chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
     label = None if against is None else label_of(against, explainer.model.classes)
     batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
     if html is not None:

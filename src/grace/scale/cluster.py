@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -119,14 +120,15 @@ def explain_dataset(
         if apart:
             raise GraceError("this model cannot be saved, and so not be given to a cluster")
         files = {path.name: path.read_bytes() for path in saved_files(folder)}
+        question = {
+            "settings": plain_settings(asked),
+            "impute": impute,
+            "text": how_said(text),
+            "memory": bytes_of(memory),
+        }
+        _check({"folder": str(folder), "explainer": str(folder), "question": question})
     head = json.loads(files[HEAD])
     dataset = dataset.drop_columns([head["schemas"][0]["target"]]) if _has_target(dataset, head) else dataset
-    question = {
-        "settings": plain_settings(asked),
-        "impute": impute,
-        "text": how_said(text),
-        "memory": bytes_of(memory),
-    }
     resources, device = _resources(ray)
     return dataset.map_batches(
         BatchActor,
@@ -155,6 +157,7 @@ def run_parts(
     ray = _ray()
     resources, device = _resources(ray)
     files = [str(f.absolute()) for f in table.files]
+    _check(work)
     reached = {**work, **{k: str(Path(work[k]).absolute()) for k in ("folder", "explainer")}, "memory": ROOM}
     parts = ray.data.from_items(todo, override_num_blocks=min(len(todo), BLOCKS)).map_batches(
         PartActor,
@@ -166,6 +169,13 @@ def run_parts(
     )
     for line in parts.iter_rows():
         report(int(line["rows"]))
+
+
+def _check(work: Mapping[str, Any]) -> None:
+    """Whether the question can be asked, found out here, where an error is said in one line."""
+    from grace.scale.worker import Worker
+
+    Worker.of({**work, "memory": ROOM})
 
 
 def _has_target(dataset: Any, head: Mapping[str, Any]) -> bool:
@@ -181,7 +191,9 @@ def _ray() -> Any:
     except ImportError as missing:
         raise GraceError("more than one machine needs Ray: pip install 'grace-xai[ray]'") from missing
     if not ray.is_initialized():
-        ray.init(log_to_driver=False, configure_logging=False)
+        logging.getLogger("ray").setLevel(logging.WARNING)
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        ray.init(log_to_driver=False, configure_logging=False, include_dashboard=False)
     return ray
 
 

@@ -16,7 +16,7 @@ from grace.errors import GraceError
 from grace.frames import some
 from grace.memory import LEAST, bytes_of, said_bytes
 from grace.scale import manifest
-from grace.scale.manifest import EXPLAINER, HEAD, Place, hash_of, saved_files, write_whole
+from grace.scale.manifest import EXPLAINER, Place, hash_of, head_of
 from grace.scale.pool import Pool
 from grace.scale.tables import Big, Part
 from grace.wanted import Wanted
@@ -71,7 +71,8 @@ def run(
     Started again with the same arguments, it goes on where it was broken off, and the files are the same to the byte.
 
     explainer  an Explainer, or the folder of a saved one
-    workers    processes; left out, one per core, as far as the memory goes. A model that cannot be saved works here (0)
+    workers    processes; left out, one per core, as far as the memory goes; 0 for none but this one, which is all that
+               a model that cannot be saved has
     memory     what the job and its processes may take altogether
     part_rows  rows per file of answers
     impute     fill in missing cells as in training, where they would set the row aside
@@ -88,8 +89,7 @@ def run(
     if engine == "ray" and table.text:
         raise GraceError(f"{path}: Ray reads parts of Parquet wherever they lie in the file; convert the CSV first")
     with place.locked(), saved(explainer) as (folder, apart):
-        head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
-        names = [f["name"] for f in head["schemas"][0]["features"]]
+        names = [f["name"] for f in head_of(folder)["schemas"][0]["features"]]
         given = table.columns()
         for name in names:
             if name not in given:
@@ -101,9 +101,7 @@ def run(
             "question": {"settings": plain_settings(asked), "impute": impute, "text": how_said(text)},
             "part_rows": part_rows,
         }
-        if place.manifest() is None:
-            _copy(folder, place.folder / EXPLAINER)
-        place.begin(about)
+        place.begin(about, folder)
         work = {"folder": str(place.folder), "explainer": str(place.folder / EXPLAINER), "question": about["question"]}
         done = place.done()
         count = min(rows, len(done) * part_rows)
@@ -119,7 +117,7 @@ def run(
             from grace.scale.cluster import run_parts
 
             run_parts(table, names, part_rows, rows, done, work, report)
-        elif apart:
+        elif apart or workers == 0:
             if workers:
                 raise GraceError("this model cannot be saved, and so not be given to other processes; use workers=0")
             _here(explainer, table.parts(part_rows, names, done), {**work, "memory": budget}, report)
@@ -150,6 +148,10 @@ def _here(explainer: Any, parts: Any, work: Mapping[str, Any], report: Callable[
     from grace.scale.answers import Question
     from grace.scale.worker import Worker, settings_of
 
+    if isinstance(explainer, str | Path):
+        from grace.store import load
+
+        explainer = load(explainer)
     question = work["question"]
     room = max(LEAST, work["memory"] - READER - PROCESS)
     settings = settings_of(question["settings"], room)
@@ -164,17 +166,14 @@ def saved(explainer: Explainer | str | Path) -> Iterator[tuple[Path, str]]:
     """The folder of the explainer, and a hash of its model where that is not in the folder."""
     if isinstance(explainer, str | Path):
         folder = Path(explainer)
-        if not (folder / HEAD).is_file():
-            raise GraceError(f"{folder} is not a saved explainer: it has no {HEAD}")
-        if json.loads((folder / HEAD).read_text(encoding="utf-8")).get("network") is None:
+        if head_of(folder)["network"] is None:
             raise GraceError(f"{folder} was saved without its model; use grace.load(folder, model).explain_file")
         yield folder, ""
         return
     with tempfile.TemporaryDirectory() as fresh:
         folder = Path(fresh) / EXPLAINER
         explainer.save(str(folder))
-        head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
-        here = head["network"] is None or explainer.model.device.type != "cpu"
+        here = head_of(folder)["network"] is None or explainer.model.device.type != "cpu"
         yield folder, _behaviour(explainer) if here else ""
 
 
@@ -184,12 +183,6 @@ def _behaviour(explainer: Explainer) -> str:
 
     scores = asked(explainer.model, anywhere(explainer.schema, 0))
     return hashlib.sha256(scores.tobytes()).hexdigest()
-
-
-def _copy(folder: Path, to: Path) -> None:
-    to.mkdir(exist_ok=True)
-    for path in saved_files(folder):
-        write_whole(to / path.name, path.read_bytes())
 
 
 def plain_settings(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 HEAD = "grace.json"  # see `grace.store`
 MANIFEST, EXPLAINER, ANSWERS, REJECTS = "manifest.json", "explainer", "answers", "rejects"
+LOCK = ".lock"
 ABOUT = {
     "input": "another table",
     "explainer": "another explainer",
@@ -67,24 +68,33 @@ class Place:
             raise GraceError(f"{path} is of another version of GRACE; choose another folder")
         return found
 
-    def begin(self, about: Mapping[str, Any]) -> None:
-        """Make the folder that of a job, or find that it is that of this very job already."""
+    def begin(self, about: Mapping[str, Any], explainer: Path) -> None:
+        """Make the folder that of a job, or find that it is that of this very job already. A job of which no part is
+        done may still become another."""
         known = self.manifest()
-        if known is None:
-            if any(p.name not in (EXPLAINER, ".lock") for p in self.folder.iterdir()):
-                raise GraceError(f"{self.folder} is not empty and has no {MANIFEST}; choose another folder")
-            for name in (ANSWERS, REJECTS):
+        if known is None and any(p.name not in (EXPLAINER, ANSWERS, REJECTS, LOCK) for p in self.folder.iterdir()):
+            raise GraceError(f"{self.folder} is not empty and has no {MANIFEST}; choose another folder")
+        if known is None or not self.done():
+            for name in (EXPLAINER, ANSWERS, REJECTS):
                 (self.folder / name).mkdir(exist_ok=True)
+            for path in saved_files(explainer):
+                write_whole(self.folder / EXPLAINER / path.name, path.read_bytes())
             self.write_manifest(about)
-            return
+        else:
+            self._same(known, about)
+        for left in (*self.folder.glob("*/.*.new"), *self.folder.glob(".*.new")):  # of a job that was broken off
+            left.unlink(missing_ok=True)
+        for path in (self.folder / REJECTS).iterdir():  # of a part whose answers were not written any more
+            if not self.answers(int(path.stem.removeprefix("part-"))).exists():
+                path.unlink()
+
+    def _same(self, known: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         for part, words in ABOUT.items():
             if known.get(part) != about[part]:
                 raise GraceError(
                     f"{self.folder} was begun with {words}{_apart(known.get(part), about[part])}; "
                     "choose another folder, or ask as before"
                 )
-        for left in self.folder.glob("*/.*.new"):  # of a job that was broken off
-            left.unlink(missing_ok=True)
 
     def write_manifest(self, content: Mapping[str, Any]) -> None:
         text = json.dumps({"format": FORMAT, **content}, ensure_ascii=False, indent=1, sort_keys=True)
@@ -129,7 +139,7 @@ class Place:
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            stream = (self.folder / ".lock").open("w")
+            stream = (self.folder / LOCK).open("w")
         except OSError as reason:
             raise GraceError(f"{self.folder} cannot be written: {reason.strerror}") from reason
         with stream:
@@ -156,6 +166,17 @@ def write_whole(path: Path, content: Any) -> None:
             os.close(folder)
     except OSError as reason:
         raise GraceError(f"{path} cannot be written: {reason.strerror}") from reason
+
+
+def head_of(folder: Path) -> dict[str, Any]:
+    """What a saved explainer says of itself, without loading it."""
+    try:
+        head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as reason:
+        raise GraceError(f"{folder} is not a saved explainer: {HEAD} cannot be read") from reason
+    if not isinstance(head, dict) or not {"schemas", "classes", "network"} <= set(head):
+        raise GraceError(f"{folder / HEAD} is damaged")
+    return head
 
 
 def saved_files(folder: Path) -> list[Path]:
