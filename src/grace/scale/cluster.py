@@ -191,9 +191,10 @@ def _ray() -> Any:
     except ImportError as missing:
         raise GraceError("more than one machine needs Ray: pip install 'grace-xai[ray]'") from missing
     if not ray.is_initialized():
-        logging.getLogger("ray").setLevel(logging.WARNING)
+        ray.init(log_to_driver=False, logging_level=logging.WARNING, include_dashboard=False)
         ray.data.DataContext.get_current().enable_progress_bars = False
-        ray.init(log_to_driver=False, configure_logging=False, include_dashboard=False)
+        for name in ("ray.data", "ray.data._internal"):
+            logging.getLogger(name).setLevel(logging.ERROR)
     return ray
 
 

@@ -128,10 +128,11 @@ def _numbers(cells: pa.ChunkedArray) -> Any:
 
 
 def _categories(cells: pd.Series[Any], feature: Categorical) -> Any:
-    """Text as the categories that are written so; those that are numbers however they are written."""
+    """Text as the categories that are written so; numbers, true and false however they are written."""
     if all(isinstance(c, str) for c in feature.categories):
         return cells.astype(object).array
     known: dict[Any, Any] = {str(c): c for c in feature.categories}
+    known |= {way: c for c in feature.categories if isinstance(c, bool) for way in (str(c).lower(), str(c).upper())}
     numbers = {float(c): c for c in feature.categories if isinstance(c, int | float) and not isinstance(c, bool)}
 
     def read(cell: str) -> Any:
