@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -51,13 +52,14 @@ def command(*args: object) -> subprocess.Popen[bytes]:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started."""
-    found = []
+    """The processes that a process has started, those that they started included."""
+    parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            after = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # ended meanwhile
-            continue
-        if int(after[1]) == pid:
-            found.append(int(stat.parent.name))
+        with suppress(OSError):  # ended meanwhile
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found: list[int] = []
+    more = [pid]
+    while more:
+        more = [p for p, above in parents.items() if above in more]
+        found += more
     return found

@@ -82,10 +82,10 @@ def test_the_memory_of_a_call_decides_how_many_rows_are_asked_together(explainer
 
 
 @pytest.mark.parametrize("method", sorted(COSTS))
-@settings(FEW, max_examples=6)
-@given(step=st.integers(1, 24), start=st.integers(0, 6))
+@settings(FEW, max_examples=5)
+@given(step=st.integers(1, 12), start=st.integers(0, 4))
 def test_answers_do_not_depend_on_how_many_rows_are_asked_together(explainer, method, step, start):
-    frame = loans(24, seed=3).iloc[start:]
+    frame = loans(12, seed=3).iloc[start:]
     whole = explainer.explain(frame, method=method).answers
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(asking, "rows_within", lambda *_: step)

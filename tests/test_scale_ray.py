@@ -6,15 +6,19 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from grace import GraceError
 from grace.scale import explain_dataset, run
-from scaling import contents, loans, saved_explainer
+from grace.scale.cluster import BatchActor
+from grace.scale.manifest import saved_files
+from scaling import children, contents, loans, saved_explainer
 
 ray = pytest.importorskip("ray", reason="ray is not installed: no test on a cluster")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
@@ -46,11 +50,34 @@ def test_ray_writes_what_one_machine_writes(cluster):
     assert contents(out) == contents(cluster.here / "local")
     assert said[0] == (0, 600)
     assert said[-1] == (600, 600)
-    (out / "answers/part-000002.parquet").unlink()  # a job that was broken off
-    run(cluster.model, cluster.rows, out, **how)
+
+
+@pytest.mark.slow
+def test_a_job_goes_on_by_ray_where_it_was_broken_off(cluster):
+    out = cluster.here / "broken"
+    how = {"part_rows": 100, "method": "gradient"}
+    run(cluster.model, cluster.rows, out, workers=0, **how)
+    for part in (0, 2):
+        (out / f"answers/part-{part:06}.parquet").unlink()
+    run(cluster.model, cluster.rows, out, engine="ray", **how)
     assert contents(out) == contents(cluster.here / "local")
 
 
+def test_an_actor_alone(cluster):
+    """What Ray is given, without Ray: from the bytes of an explainer and a batch to a table of as many lines."""
+    files = {p.name: p.read_bytes() for p in saved_files(cluster.model)}
+    question = {"settings": {"method": "gradient"}, "impute": False, "text": None, "memory": 10**9}
+    rows = pq.read_table(cluster.rows).drop_columns("risk")
+    answers = BatchActor(files, None, question)(rows.slice(10, 20))
+    assert answers["key"].to_pylist() == [f"k{i}" for i in range(10, 30)]
+    assert [i for i, reason in enumerate(answers["rejected"].to_pylist()) if reason] == [7]
+    with pytest.raises(GraceError, match="'distance' of the dataset has the name of an answer"):
+        BatchActor(files, None, question)(rows.rename_columns({"key": "distance"}))
+    with pytest.raises(GraceError, match="'home' is missing"):
+        BatchActor(files, None, question)(rows.drop_columns("home"))
+
+
+@pytest.mark.slow
 def test_a_dataset_carries_its_keys_and_says_why_rows_do_not_fit(cluster):
     dataset = ray.data.read_parquet(str(cluster.rows)).repartition(5)
     answers = cluster.explainer.explain_dataset(dataset, method="gradient", batch_rows=64).to_pandas()
@@ -76,13 +103,11 @@ def test_a_killed_process_loses_no_row(cluster):
     def kill() -> None:
         while not list((out / "answers").glob("part-*")):
             time.sleep(0.02)
-        for stat in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                if b"MapWorker" in stat.read_bytes():
-                    os.kill(int(stat.parent.name), signal.SIGKILL)
-                    killed.append(int(stat.parent.name))
-            except OSError:
-                continue
+        for pid in children(os.getpid()):
+            with suppress(OSError):
+                if b"MapWorker" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
 
     thread = threading.Thread(target=kill)
     thread.start()
