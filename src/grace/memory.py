@@ -35,7 +35,7 @@ COSTS = {
     "search": Cost(2048, coordinate=40, move=16, known=2.5),
     "gradient": Cost(16384, coordinate=110),
     "local": Cost(4096, coordinate=110, known=5, near=5),
-    "nearest": Cost(512, coordinate=10, known=10, known_score=2.5),
+    "nearest": Cost(512, coordinate=10, known=14, known_score=3),
     "deepfool": Cost(16384, coordinate=20, slope=8),
 }
 LAYERS = 6  # numbers per unit of a network's layers
