@@ -32,7 +32,7 @@ class Cost:
 
 
 COSTS = {
-    "search": Cost(2048, coordinate=40, move=16, known=2.5),
+    "search": Cost(2048, coordinate=40, move=20, known=5),
     "gradient": Cost(16384, coordinate=110),
     "local": Cost(4096, coordinate=110, known=5, near=5),
     "nearest": Cost(512, coordinate=10, known=14, known_score=3),
