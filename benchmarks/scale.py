@@ -1,7 +1,7 @@
 """How fast and in how much memory a job goes through a big table, Parquet to Parquet.
 
     python benchmarks/scale.py                                         the table in docs/scale.md, a quarter of an hour
-    python benchmarks/scale.py --rows 10_000_000 --methods gradient    the real size, an hour or so on two cores
+    python benchmarks/scale.py --rows 10_000_000 --methods gradient    the real size, about an hour on two free cores
 
 The rows are those of spam, drawn again and jittered. The peak is that of the reader and all workers together, shared
 pages counted once (PSS), looked at ten times a second. Time of the processors is that of all processes, start included.
