@@ -14,6 +14,7 @@ methods      search, gradient, local, nearest, deepfool: rows to contrastive row
 polish       makes any x̃ irreducible, near and sayable
 certificate  proves that no smaller change exists: prover branches over nodes, relaxation bounds them; gap: nor a nearer
 answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
+memory       a budget, and how many rows fit into it at a time; asking goes through them
 demands      more to ask of answers: robust, that they hold for other models; plausibility, that they are typical;
              realistic, that they keep rules and that what depends on a change follows, by rules or by dependence
 explanation  one answer, batch many; text, pictures, report, metrics and ways_out say what was found
@@ -21,6 +22,7 @@ degrees      how precisely a difference is said; wording finds the words, langua
 lime         LIME in the same terms; study runs the paper's user studies of both
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
 experiments  benchmarks beside other libraries, and the paper's experiments again
+scale        tables of any size, jobs that survive, and Ray
 web          the page behind `grace serve`, and its JSON API
 """
 
@@ -32,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from grace import datasets, pictures, rules, training
+    from grace import datasets, pictures, rules, scale, training
     from grace.batch import Explanations
     from grace.errors import GraceError
     from grace.explainer import Explainer
@@ -78,6 +80,7 @@ __all__ = [
     "load",
     "pictures",
     "rules",
+    "scale",
     "training",
     "within",
     "wrap",
@@ -88,6 +91,6 @@ def __getattr__(name: str) -> Any:
     """Import on first use, so that `grace --help` does not wait for torch."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in ("datasets", "pictures", "rules", "training"):
+    if name in ("datasets", "pictures", "rules", "scale", "training"):
         return import_module(f"grace.{name}")
     raise AttributeError(f"module 'grace' has no attribute {name!r}")

@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from grace.answers import NOT_ASKED, Answers
 from grace.features import Bools
+from grace.memory import Size, rows_within
+from grace.methods.moves import VALUES
 from grace.models.base import Model
 from grace.models.predictor import OutOfCallsError, Predictor
+from grace.models.torch import TorchModel
+from grace.settings import Settings
+from grace.space import Space
 
-CHUNK_BYTES = 1 << 24  # of rows worked on at a time
 SPARE = 1.5  # how much more than its share a row may need
 
 
@@ -33,19 +37,36 @@ def asked_so_far(model: Model) -> tuple[int, int]:
     return (model.calls, model.asked) if isinstance(model, Predictor) else (0, 0)
 
 
+def rows_at_once(model: Model, space: Space, background: int, settings: Settings) -> int:
+    """How many rows the memory allows to be worked on together."""
+    layers = model.module.modules() if isinstance(model, TorchModel) else ()
+    size = Size(
+        features=len(space.low),
+        coordinates=len(space),
+        classes=model.width,
+        moves=VALUES * space.plain + sum(len(codes) for codes in space.open.values()),
+        units=sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear)),
+        background=background,
+    )
+    memory, device = int(settings.memory), model.device.type
+    return rows_within(memory, device, settings.method, size, settings.max_features, settings.neighbours)
+
+
 def answer_within(
     model: Model,
     solve: Callable[[Tensor], Answers],
     rows: Tensor,
+    step: int,
     most: int,
     alternatives: int,
     begun: tuple[int, int],
     own: Tensor | None,
 ) -> tuple[Answers, Spent | None]:
-    """Answers to all rows. With a limit, a first row shows what a row costs, and then as many are asked together as the
-    rest allows; those for which it does not are left unanswered, and said to be. `begun` is what `asked_so_far` said
-    before the first question, and `own` are the scores of the rows, known where there is a limit."""
-    n, step = len(rows), max(1, CHUNK_BYTES // (8 * rows.shape[1]))
+    """Answers to all rows, `step` at a time. With a limit, a first row shows what a row costs, and then as many are
+    asked together as the rest allows; those for which it does not are left unanswered, and said to be. `begun` is what
+    `asked_so_far` said before the first question, and `own` are the scores of the rows, known where there is a
+    limit."""
+    n = len(rows)
     every = torch.arange(n, device=rows.device)
     if not isinstance(model, Predictor):
         return Answers.join([solve(every[i : i + step]) for i in range(0, n, step)]), None

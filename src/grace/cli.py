@@ -17,6 +17,7 @@ from grace.errors import GraceError
 from grace.experiments.command import benchmark
 from grace.experiments.reproduction.command import reproduce
 from grace.rules_command import rules
+from grace.scale.command import explain_job, is_job, job_options
 from grace.study.command import study
 from grace.terminal import (
     domain_of,
@@ -32,10 +33,10 @@ from grace.terminal import (
 from grace.web.command import serve
 
 if TYPE_CHECKING:
+    from grace.scale.command import Ways
     from grace.text import Saying
 
 METHODS = ("search", "gradient", "local", "nearest", "deepfool")
-FORMATS = (".csv", ".parquet", ".jsonl")
 PICTURES = (".png", ".pdf", ".svg")
 
 
@@ -61,6 +62,7 @@ def main() -> None:
       grace train loans.csv --target risk -o model/  train a network on your table
       grace explain model/ loans.csv --row 7         explain its prediction for row 7
       grace explain model/ loans.csv --out why.csv   explain every row
+      grace explain model/ big.parquet --out why/    however many there are
       grace serve model/                             a page to ask and try
     """
 
@@ -248,9 +250,9 @@ def train(
 
 @main.command()
 @click.argument("model", type=click.Path(exists=True, file_okay=False))
-@click.argument("rows", type=click.Path(exists=True, dir_okay=False))
+@click.argument("rows", type=click.Path(exists=True))
 @click.option("--row", type=int, help="Explain only this row (0 is the first).")
-@click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl instead of the screen.")
+@click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl, or as a job to a FOLDER.")
 @click.option("--html", type=click.Path(), help="Write a page to look at to FILE, for one row or all of them.")
 @click.option("--plot", type=click.Path(), help="Draw one row (--row) to FILE.png, .pdf or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one explanation after another in a list.")
@@ -276,6 +278,8 @@ def train(
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="Such as 'a <= b', beside the saved ones.")
 @click.option("--no-rules", is_flag=True, help="Leave out the saved rules between features.")
 @click.option("--follow", multiple=True, metavar="COLUMN", help="A column that moves along with others, or all.")
+@click.option("--memory", metavar="SIZE", help="What may be used, such as 500MB or 2GiB; by a job, all in all.")
+@job_options
 @saying
 def explain(
     model: str,
@@ -292,9 +296,13 @@ def explain(
     no_rules: bool,
     follow: tuple[str, ...],
     how: Saying,
+    ways: Ways,
     **settings: Any,
 ) -> None:
     """Explain rows of a CSV or Parquet table with an explainer that `grace train` saved.
+
+    With --out FOLDER it is a job: the table may be of any size, rows that do not fit are set aside, and a job that was
+    broken off goes on where it was when the command is given again.
 
     \b
     Examples:
@@ -305,25 +313,27 @@ def explain(
       grace explain model/ loans.csv --row 7 --rule "used <= limit" --follow all
       grace explain model/ loans.csv --out why.jsonl
       grace explain model/ loans.csv --html why.html
+      grace explain model/ big.parquet --out why/ --memory 2GB
     """
-    from grace.store import load
-
-    if out is not None and Path(out).suffix not in FORMATS:
-        raise click.BadParameter(f"--out {out}: the name must end in .csv, .parquet or .jsonl")
+    chosen = {k: v for k, v in settings.items() if v is not None and v != ()} | realism(model, rules, no_rules, follow)
+    if is_job(out, ways):
+        if row is not None or html is not None or plot is not None or as_json:
+            raise click.BadParameter(f"--out {out} is a job: leave out --row, --html, --plot and --json")
+        explain_job(model, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
+        return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
         raise click.BadParameter(f"--plot {plot}: give --row, and a name that ends in .png, .pdf or .svg")
+    from grace.store import load
+
     explainer = load(model)
     frame = read_table(rows)
     if row is not None:
         if not 0 <= row < len(frame):
             raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
         frame = frame.iloc[[row]]
-    chosen = {k: v for k, v in settings.items() if v is not None and v != ()} | ({"missing": "fill"} if impute else {})
-    if follow:
-        chosen["follow"] = True if follow == ("all",) and "all" not in explainer.schema.names else follow
-    if rules or no_rules:
-        chosen["rules"] = (*(() if no_rules else explainer.schema.rules), *rules)
-    label = None if against is None else label_of(against, explainer.model)
+    if impute:
+        chosen["missing"] = "fill"
+    label = None if against is None else label_of(against, explainer.model.task, explainer.model.classes)
     batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
     if html is not None:
         write_text(Path(html), batch.to_html() if row is None else batch[0].to_html())
@@ -344,6 +354,21 @@ def explain(
             if len(batch) > 1:
                 console.print(f"[bold]row {batch.index[i]}[/]")
             show(console, e, **how)
+
+
+def realism(model: str, rules: tuple[str, ...], no_rules: bool, follow: tuple[str, ...]) -> dict[str, Any]:
+    """The settings that rules between features and features that follow come to."""
+    if not (rules or no_rules or follow):
+        return {}
+    from grace.store import load
+
+    out: dict[str, Any] = {}
+    schema = load(model).schema
+    if follow:
+        out["follow"] = True if follow == ("all",) and "all" not in schema.names else follow
+    if rules or no_rules:
+        out["rules"] = [*([] if no_rules else map(str, schema.rules)), *rules]
+    return out
 
 
 main.add_command(study)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from grace.answers import Answers, answer
-from grace.asking import answer_within, asked_so_far
+from grace.asking import answer_within, asked_so_far, rows_at_once
 from grace.batch import Explanations
 from grace.demands import demands
 from grace.dependence import Dependence, Follow, Learner, learnt
@@ -22,7 +22,7 @@ from grace.features import Domain, Floats, Numeric, Value, tail_of
 from grace.frames import as_frame, some
 from grace.goal import Against, Between, Flip, Goal
 from grace.information import raw_symbols, su_matrix
-from grace.learning import anywhere, asked, learn, medians, spread_of, takes_missing
+from grace.learning import MOST_BACKGROUND, anywhere, asked, learn, medians, spread_of, takes_missing
 from grace.methods import METHODS
 from grace.models import wrap
 from grace.models.base import checked_scores, class_codes, device_of, fill_value
@@ -49,8 +49,10 @@ class Explainer:
         print(explainer.explain(row)[0])
 
     `model` is a network trained here, or anything that `grace.wrap` takes.
-    `train` gives the ranges, SU and the background rows. Without it, pass a complete `schema`; then the
-    methods that need training rows are not available, and gamma must be 1. `rules` are added to those of the schema.
+    `train` gives the ranges, SU and the background rows: of more than `keep` training rows, as many drawn by `seed`
+    are kept for `nearest`, `local` and what is typical (see `training_rows` and `background_rows`). Without it, pass a
+    complete `schema`; then the methods that need training rows are not available, and gamma must be 1. `rules` are
+    added to those of the schema.
     """
 
     def __init__(
@@ -63,9 +65,12 @@ class Explainer:
         domain: Domain | None = None,
         device: str | torch.device | None = None,
         seed: int = 0,
+        keep: int = MOST_BACKGROUND,
         rules: Sequence[Ruling] = (),
         **settings: Any,
     ) -> None:
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise GraceError(f"keep={keep!r}: it must be a whole number of training rows, at least 1")
         known = wrap(model)
         self.model = known if device is None else known.on(device_of(device))
         self.settings = settings_of(Settings(), settings)
@@ -75,6 +80,7 @@ class Explainer:
         self.model = self.model if like is None else grouped(self.model, like)
         self.su: Floats | None = None
         self.background_rows: Floats | None = None
+        self.training_rows = 0
         self._train: pd.DataFrame | None = None
         self._medians: Floats | None = None
         self._spread: float | None = None
@@ -92,13 +98,14 @@ class Explainer:
             self.model.bind(like, self.tensor(anywhere(like, seed)))
         else:
             train = as_frame(train)
+            self.training_rows = len(train)
             chosen = domain if domain is not None else "central" if like is None else like.domain
             gaps = takes_missing(self.model, train, target, like)
             wide = ("central", "minmax", chosen)
             ranges = {d: Schema.infer(train, target, domain=d, like=like, gaps=gaps) for d in wide}
             self.schemas, self.schema = dict(ranges), ranges[chosen]
             self._train = train
-            learnt = learn(self.model, self.schema, train, seed)
+            learnt = learn(self.model, self.schema, train, seed, keep)
             self.su, self.background_rows = learnt.su, learnt.rows
             self._medians, self._spread, self._seen = learnt.medians, learnt.spread, learnt.scores
         self._spaces: dict[tuple[Domain, str], Space] = {}
@@ -158,9 +165,9 @@ class Explainer:
             asked_now = demand.problem(self._problem(x[here], goal.select(here), schema, chosen))
             return demand.told(answer(asked_now, chosen))
 
-        if METHODS[chosen.method].wants_background:
-            self._background(schema)
-        found, spent = answer_within(self.model, solve, x, chosen.max_calls, chosen.n, begun, own)
+        known = self._background(schema) if METHODS[chosen.method].wants_background else None
+        step = rows_at_once(self.model, self._space(schema), 0 if known is None else len(known.rows), chosen)
+        found, spent = answer_within(self.model, solve, x, step, chosen.max_calls, chosen.n, begun, own)
         call = {**asdict(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         call["rules"] = rules
         return Explanations(self, found, schema, as_frame(rows).index, call, spent, filled, demand.realism)
@@ -228,6 +235,18 @@ class Explainer:
             as_printed=settings.as_printed,
             background=background,
         )
+
+    def explain_file(self, path: Any, out: Any, **how: Any) -> Any:
+        """Explain a Parquet or CSV file of any size into a folder, as a job that survives; see `grace.scale.run`."""
+        from grace.scale import run
+
+        return run(self, path, out, **how)
+
+    def explain_dataset(self, dataset: Any, **how: Any) -> Any:
+        """Explain a Ray dataset on a cluster; see `grace.scale.explain_dataset`."""
+        from grace.scale import explain_dataset
+
+        return explain_dataset(self, dataset, **how)
 
     # -- parts --------------------------------------------------------------------------------
 
@@ -356,8 +375,10 @@ class Explainer:
         save(self, directory, background=background)
 
     def __repr__(self) -> str:
-        s = self.settings
+        s, kept = self.settings, ""
+        if self.background_rows is not None and len(self.background_rows) < self.training_rows:
+            kept = f", {len(self.background_rows):,} of {self.training_rows:,} training rows kept"
         return (
             f"<Explainer: {len(self.schema)} features, {len(self.model.classes) or 'no'} classes, method={s.method!r}, "
-            f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}>"
+            f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}{kept}>"
         )

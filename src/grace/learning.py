@@ -35,8 +35,9 @@ class Learnt:
     spread: float
 
 
-def learn(model: Model, schema: Schema, train: pd.DataFrame, seed: int) -> Learnt:
-    """Meet the model with training rows, and learn from what it says of them."""
+def learn(model: Model, schema: Schema, train: pd.DataFrame, seed: int, most: int = MOST_BACKGROUND) -> Learnt:
+    """Meet the model with training rows, and learn from what it says of them. SU is that of all of them; of more than
+    `most`, as many drawn by `seed` are kept."""
     rows = encoded(schema, train)
     model.bind(schema, torch.as_tensor(rows[:SAMPLE], device=model.device))
     scores = asked(model, rows)
@@ -51,8 +52,8 @@ def learn(model: Model, schema: Schema, train: pd.DataFrame, seed: int) -> Learn
     else:
         labels = scores.argmax(axis=1)
     su = su_matrix(discretise(rows, labels, schema))
-    if len(rows) > MOST_BACKGROUND:
-        keep = np.sort(np.random.default_rng(seed).choice(len(rows), MOST_BACKGROUND, replace=False))
+    if len(rows) > most:
+        keep = np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))
         rows, scores = rows[keep], scores[keep]
     return Learnt(su, rows, scores, medians(rows, scores), spread_of(model, scores))
 

@@ -8,6 +8,7 @@ from typing import Any
 from grace.dependence import Follow, checked_follow
 from grace.errors import GraceError
 from grace.features import plain
+from grace.memory import bytes_of
 from grace.methods import METHODS
 from grace.space import NORMS
 
@@ -42,10 +43,14 @@ class Settings:
     plausible: float = 0.0
     missing: str = "error"
     follow: Follow = ()
+    memory: int | str = 0
+    """Bytes to work with beside the rows and their answers, such as "500MB"; 0 for what is usual."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             object.__setattr__(self, name, checked_follow(value) if name == "follow" else plain(value))
+        if self.memory != 0 or isinstance(self.memory, bool):
+            object.__setattr__(self, "memory", bytes_of(self.memory))
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise GraceError(f"{name}={getattr(self, name)!r} is unknown; use one of {', '.join(choices)}")

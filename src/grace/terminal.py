@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from grace.batch import Explanations
     from grace.explanation import Explanation
-    from grace.models import Model
     from grace.text import Saying
 
 
@@ -150,10 +149,10 @@ def domain_of(said: str) -> str | float:
         return said
 
 
-def label_of(said: str, model: Model) -> Any:
+def label_of(said: str, task: str, classes: Sequence[Any]) -> Any:
     """The class that was typed, whatever its type; of a number, what it should have been."""
-    if model.task == "regression":
+    if task == "regression":
         from grace.wanted import wanted_of
 
         return wanted_of(said)
-    return next((c for c in model.classes if str(c) == said), said)
+    return next((c for c in classes if str(c) == said), said)

@@ -17,6 +17,7 @@ from grace.frames import said, some
 from grace.schema import Schema
 
 Margins = Callable[[Tensor], Tensor]
+AT_ONCE = 1 << 16  # rows of which a model is asked together: what its layers hold of them stays small
 
 
 class Model(ABC):
@@ -135,6 +136,8 @@ def softmax(scores: Floats) -> Floats:
 
 def checked_scores(model: Model, rows: Tensor) -> Tensor:
     """The scores, or an error that says what is wrong with them."""
+    if len(rows) > AT_ONCE:
+        return torch.cat([checked_scores(model, part) for part in torch.split(rows, AT_ONCE)])
     scores = model.scores(rows)
     if scores.shape != (len(rows), model.width):
         raise GraceError(

@@ -1,0 +1,40 @@
+"""Tables that do not fit into memory, jobs that survive, and more than one machine.
+
+tables    Parquet and CSV files as parts of equally many rows, read one after another
+sifting   rows that cannot be explained, set aside with the reason
+answers   the explained rows of a part as a table
+manifest  what a job is about; files that are written whole or not at all
+worker    a process that explains parts; pool starts several and replaces those that die
+jobs      a file explained into a folder, from wherever it was broken off
+cluster   the same by Ray, on as many machines as there are
+command   the job form of `grace explain`
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grace.scale.cluster import explain_dataset
+    from grace.scale.jobs import Job, run
+    from grace.scale.manifest import read, rejects
+    from grace.scale.tables import sample
+
+__all__ = ["Job", "explain_dataset", "read", "rejects", "run", "sample"]
+
+_HOMES = {
+    "Job": "jobs",
+    "explain_dataset": "cluster",
+    "read": "manifest",
+    "rejects": "manifest",
+    "run": "jobs",
+    "sample": "tables",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use, as the command has to start at once."""
+    if name in _HOMES:
+        return getattr(import_module(f"grace.scale.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'grace.scale' has no attribute {name!r}")

@@ -1,0 +1,211 @@
+"""A file explained into a folder, by all cores, within a memory budget; broken off, it goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grace.errors import GraceError
+from grace.frames import some
+from grace.memory import LEAST, bytes_of, said_bytes
+from grace.scale import manifest
+from grace.scale.manifest import EXPLAINER, Place, hash_of, head_of
+from grace.scale.pool import Pool
+from grace.scale.tables import Big, Part
+from grace.wanted import Wanted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from grace.explainer import Explainer
+
+PART_ROWS = 10_000
+MEMORY = "2GB"
+READER = 250 * 10**6  # what the process that reads takes
+PROCESS = 330 * 10**6  # what a process that explains takes before it has a row
+ENGINES = ("local", "ray")
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that is done: its folder, and how many rows were explained, had no answer, or were set aside."""
+
+    folder: Path
+    explained: int
+    not_explained: int
+    set_aside: int
+
+    def read(self, columns: list[str] | None = None) -> pd.DataFrame:
+        """The answers, under the numbers of their rows."""
+        return manifest.read(self.folder, columns)
+
+    def rejects(self) -> pd.DataFrame:
+        """The rows that were set aside, with the column and the reason."""
+        return manifest.rejects(self.folder)
+
+
+def run(
+    explainer: Explainer | str | Path,
+    path: str | Path,
+    out: str | Path,
+    *,
+    workers: int | None = None,
+    memory: int | str = MEMORY,
+    part_rows: int = PART_ROWS,
+    impute: bool = False,
+    text: bool | Mapping[str, Any] = False,
+    engine: str = "local",
+    progress: Progress | None = None,
+    **asked: Any,
+) -> Job:
+    """Explain every row of a Parquet or CSV file, with whatever `Explainer.explain` takes, into the folder `out`.
+
+    Started again with the same arguments, it goes on where it was broken off, and the files are the same to the byte.
+
+    explainer  an Explainer, or the folder of a saved one
+    workers    processes; left out, one per core, as far as the memory goes; 0 for none but this one, which is all that
+               a model that cannot be saved has
+    memory     what the job and its processes may take altogether
+    part_rows  rows per file of answers
+    impute     fill in missing cells as in training, where they would set the row aside
+    text       add the sentence; a dict says how, with the arguments of `Explanation.text`
+    engine     "local", or "ray" for the cluster that this process is connected to, or else a local one
+    progress   called with rows done and rows in all
+    """
+    if engine not in ENGINES:
+        raise GraceError(f"engine={engine!r} is unknown; use one of {', '.join(ENGINES)}")
+    if isinstance(part_rows, bool) or not isinstance(part_rows, int) or part_rows < 1:
+        raise GraceError(f"part_rows={part_rows!r}: it must be a whole number of at least 1")
+    budget = bytes_of(memory)
+    place, table = Place(Path(out)), Big.of(path)
+    if engine == "ray" and table.text:
+        raise GraceError(f"{path}: Ray reads parts of Parquet wherever they lie in the file; convert the CSV first")
+    with place.locked(), saved(explainer) as (folder, apart):
+        names = [f["name"] for f in head_of(folder)["schemas"][0]["features"]]
+        given = table.columns()
+        for name in names:
+            if name not in given:
+                raise GraceError(f"column {name!r} is missing from {path}; the model needs {some(names)}")
+        content, rows = table.fingerprint()
+        about = {
+            "input": content,
+            "explainer": apart + hash_of(folder),
+            "question": {"settings": plain_settings(asked), "impute": impute, "text": how_said(text)},
+            "part_rows": part_rows,
+        }
+        place.begin(about, folder)
+        work = {"folder": str(place.folder), "explainer": str(place.folder / EXPLAINER), "question": about["question"]}
+        done = place.done()
+        count = min(rows, len(done) * part_rows)
+
+        def report(more: int) -> None:
+            nonlocal count
+            count += more
+            if progress is not None:
+                progress(count, max(rows, count))
+
+        report(0)
+        if engine == "ray":
+            from grace.scale.cluster import run_parts
+
+            run_parts(table, names, part_rows, rows, done, work, report)
+        elif apart or workers == 0:
+            if workers:
+                raise GraceError("this model cannot be saved, and so not be given to other processes; use workers=0")
+            _here(explainer, table.parts(part_rows, names, done), {**work, "memory": budget}, report)
+        else:
+            many, share = shares(budget, workers)
+            Pool({**work, "memory": share}, many).run(table.parts(part_rows, names, done), report)
+        if not place.done():
+            raise GraceError(f"{path} has no rows: the table is empty")
+        return Job(place.folder, *place.finish(about))
+
+
+def shares(memory: int, workers: int | None) -> tuple[int, int]:
+    """How many processes, and what each may use for rows, so that all of them stay within the memory."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise GraceError(f"workers={workers!r}: it must be a whole number of at least 1")
+    fit = (memory - READER) // (PROCESS + LEAST)
+    many = max(1, min(cores, fit)) if workers is None else workers
+    if many > fit:
+        least = READER + many * (PROCESS + LEAST)
+        what = f"{many} workers" if many > 1 else "a worker"
+        raise GraceError(f"memory={said_bytes(memory)} is too little for {what}; give at least {said_bytes(least)}")
+    return many, (memory - READER) // many - PROCESS
+
+
+def _here(explainer: Any, parts: Any, work: Mapping[str, Any], report: Callable[[int], None]) -> None:
+    """All parts in this process."""
+    from grace.scale.answers import Question
+    from grace.scale.worker import Worker, settings_of
+
+    if isinstance(explainer, str | Path):
+        from grace.store import load
+
+        explainer = load(explainer)
+    question = work["question"]
+    room = max(LEAST, work["memory"] - READER - PROCESS)
+    settings = settings_of(question["settings"], room)
+    worker = Worker(explainer, Question(settings, question["impute"], question["text"]), Place(Path(work["folder"])))
+    part: Part
+    for part in parts:
+        report(worker.do(part))
+
+
+@contextmanager
+def saved(explainer: Explainer | str | Path) -> Iterator[tuple[Path, str]]:
+    """The folder of the explainer, and a hash of its model where that is not in the folder."""
+    if isinstance(explainer, str | Path):
+        folder = Path(explainer)
+        if head_of(folder)["network"] is None:
+            raise GraceError(f"{folder} was saved without its model; use grace.load(folder, model).explain_file")
+        yield folder, ""
+        return
+    with tempfile.TemporaryDirectory() as fresh:
+        folder = Path(fresh) / EXPLAINER
+        explainer.save(str(folder))
+        here = head_of(folder)["network"] is None or explainer.model.device.type != "cpu"
+        yield folder, _behaviour(explainer) if here else ""
+
+
+def _behaviour(explainer: Explainer) -> str:
+    """A hash of what a model says of some rows."""
+    from grace.learning import anywhere, asked
+
+    scores = asked(explainer.model, anywhere(explainer.schema, 0))
+    return hashlib.sha256(scores.tobytes()).hexdigest()
+
+
+def plain_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `explain` as JSON has them; those at their defaults are left out."""
+    some = {k: v for k, v in asked.items() if v is not None}
+    out = {k: v for k, v in some.items() if k == "rules" or not isinstance(v, list | tuple | dict) or v}
+    if out.get("n", 1) != 1:
+        raise GraceError(f"n={out['n']}: a job gives one answer per row; leave n out")
+    if "robust" in out:
+        raise GraceError("robust= is not for jobs, as other models are not saved with the explainer")
+    against = out.get("against")
+    if isinstance(against, Wanted):
+        out["against"] = asdict(against)
+    elif isinstance(against, list | tuple) or hasattr(against, "__array__"):
+        raise GraceError("against: a job contrasts every row with the same class")
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(out, default=lambda v: v.item()))
+    except (TypeError, AttributeError, ValueError) as reason:
+        raise GraceError(f"a setting of a job must be plain values: {reason}") from reason
+    return plain
+
+
+def how_said(text: bool | Mapping[str, Any]) -> dict[str, Any] | None:
+    if text is False:
+        return None
+    return {} if text is True else {k: v for k, v in text.items() if v not in (None, False)}

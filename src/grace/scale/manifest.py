@@ -1,0 +1,239 @@
+"""What a job is about, where its files are, and how they are written: whole or not at all, and for good.
+
+manifest.json                 the hashes of the table and the explainer, the question and the size of a part; when all
+                              is done, also how many rows there were and the hash of every part
+explainer/                    the explainer, as `Explainer.save` writes it
+answers/part-000000.parquet   the answers, one line per row
+rejects/part-000000.csv       the rows of the part that were set aside, if any; together in rejects.csv at the end
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grace.errors import GraceError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+FORMAT = 1
+HEAD = "grace.json"  # see `grace.store`
+MANIFEST, EXPLAINER, ANSWERS, REJECTS = "manifest.json", "explainer", "answers", "rejects"
+LOCK = ".lock"
+ABOUT = {
+    "input": "another table",
+    "explainer": "another explainer",
+    "question": "other settings",
+    "part_rows": "parts of another size",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of a job."""
+
+    folder: Path
+
+    def answers(self, part: int) -> Path:
+        return self.folder / ANSWERS / f"part-{part:06}.parquet"
+
+    def rejects(self, part: int) -> Path:
+        return self.folder / REJECTS / f"part-{part:06}.csv"
+
+    def done(self) -> frozenset[int]:
+        """The parts whose answers are there: they are written last."""
+        found = (self.folder / ANSWERS).glob("part-*.parquet")
+        return frozenset(int(path.stem.removeprefix("part-")) for path in found)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """What the job is about; None if it has not begun."""
+        path = self.folder / MANIFEST
+        if not path.exists():
+            return None
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as reason:
+            raise GraceError(f"{path} cannot be read: {reason}; choose another folder") from reason
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise GraceError(f"{path} is of another version of GRACE; choose another folder")
+        return found
+
+    def begin(self, about: Mapping[str, Any], explainer: Path) -> None:
+        """Make the folder that of a job, or find that it is that of this very job already. A job of which no part is
+        done may still become another."""
+        known = self.manifest()
+        if known is None and any(p.name not in (EXPLAINER, ANSWERS, REJECTS, LOCK) for p in self.folder.iterdir()):
+            raise GraceError(f"{self.folder} is not empty and has no {MANIFEST}; choose another folder")
+        if known is None or not self.done():
+            for name in (EXPLAINER, ANSWERS, REJECTS):
+                (self.folder / name).mkdir(exist_ok=True)
+            for path in saved_files(explainer):
+                write_whole(self.folder / EXPLAINER / path.name, path.read_bytes())
+            self.write_manifest(about)
+        else:
+            self._same(known, about)
+        for left in (*self.folder.glob("*/.*.new"), *self.folder.glob(".*.new")):  # of a job that was broken off
+            left.unlink(missing_ok=True)
+        for path in (self.folder / REJECTS).iterdir():  # of a part whose answers were not written any more
+            if not self.answers(int(path.stem.removeprefix("part-"))).exists():
+                path.unlink()
+
+    def _same(self, known: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+        for part, words in ABOUT.items():
+            if known.get(part) != about[part]:
+                raise GraceError(
+                    f"{self.folder} was begun with {words}{_apart(known.get(part), about[part])}; "
+                    "choose another folder, or ask as before"
+                )
+
+    def write_manifest(self, content: Mapping[str, Any]) -> None:
+        text = json.dumps({"format": FORMAT, **content}, ensure_ascii=False, indent=1, sort_keys=True)
+        write_whole(self.folder / MANIFEST, (text + "\n").encode())
+
+    def write_part(self, part: int, table: pa.Table, rejects: Sequence[tuple[Any, ...]]) -> None:
+        """The rows set aside first, so that a part with answers is a part that is done."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if rejects:
+            write_whole(self.rejects(part), _lines(rejects))
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        write_whole(self.answers(part), sink.getvalue())
+
+    def finish(self, about: Mapping[str, Any]) -> tuple[int, int, int]:
+        """All rejects in one file, and the totals and the hash of every part in the manifest. Gives how many rows were
+        explained, not explained, and set aside."""
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        hashes, explained, rows = {}, 0, 0
+        for part in sorted(self.done()):
+            path = self.answers(part)
+            success = pq.read_table(path, columns=["success"])["success"]
+            explained += pc.sum(success).as_py() or 0
+            rows += len(success)
+            with path.open("rb") as stream:
+                hashes[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+        aside = [p.read_bytes().partition(b"\n")[2] for p in sorted((self.folder / REJECTS).glob("part-*.csv"))]
+        write_whole(self.folder / "rejects.csv", _lines([]) + b"".join(aside))
+        count = len(rejects(self.folder))
+        totals = {"explained": explained, "not_explained": rows - explained, "set_aside": count, "parts": hashes}
+        self.write_manifest({**about, "done": totals})
+        return explained, rows - explained, count
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else works in the folder meanwhile; the lock ends with the process, however that ends."""
+        import fcntl
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            stream = (self.folder / LOCK).open("w")
+        except OSError as reason:
+            raise GraceError(f"{self.folder} cannot be written: {reason.strerror}") from reason
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as reason:
+                raise GraceError(f"another job is at work in {self.folder}; wait for it, or end it") from reason
+            yield
+
+
+def write_whole(path: Path, content: Any) -> None:
+    """Write a file so that it is there whole or not at all, even if the power fails."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with fresh.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        fresh.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as reason:
+        raise GraceError(f"{path} cannot be written: {reason.strerror}") from reason
+
+
+def head_of(folder: Path) -> dict[str, Any]:
+    """What a saved explainer says of itself, without loading it."""
+    try:
+        head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as reason:
+        raise GraceError(f"{folder} is not a saved explainer: {HEAD} cannot be read") from reason
+    if not isinstance(head, dict) or not {"schemas", "classes", "network"} <= set(head):
+        raise GraceError(f"{folder / HEAD} is damaged")
+    return head
+
+
+def saved_files(folder: Path) -> list[Path]:
+    """The files of a saved explainer."""
+    return [folder / HEAD, *sorted(folder.glob("*.safetensors"))]
+
+
+def hash_of(folder: Path) -> str:
+    """A hash of the files of a saved explainer."""
+    digest = hashlib.sha256()
+    for path in saved_files(folder):
+        digest.update(path.name.encode() + b"\0")
+        with path.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()
+
+
+def read(folder: str | Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """The answers of a job as a frame, under the numbers of their rows. Of a big job, ask for few columns, or go
+    through `answers/` file by file."""
+    import pyarrow.parquet as pq
+
+    place = Place(Path(folder))
+    if place.manifest() is None:
+        raise GraceError(f"{folder} is not the folder of a job: it has no {MANIFEST}")
+    wanted = None if columns is None else ["row", *columns]
+    files = [place.answers(p) for p in sorted(place.done())]
+    if not files:
+        raise GraceError(f"{folder} has no answers yet")
+    found: pd.DataFrame = pq.ParquetDataset(files).read(columns=wanted).to_pandas()
+    return found.set_index("row")
+
+
+def rejects(folder: str | Path) -> pd.DataFrame:
+    """The rows of a job that were set aside: the number of the row, the column and the reason."""
+    import pandas as pd
+
+    kinds = {"row": "int64", "column": "object", "reason": "object"}
+    files = sorted((Path(folder) / REJECTS).glob("part-*.csv"))
+    parts = [pd.read_csv(path, dtype=kinds, keep_default_na=False) for path in files]
+    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(kinds)).astype(kinds)
+    return frame.set_index("row")
+
+
+def _lines(rejects: Sequence[tuple[Any, ...]]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([("row", "column", "reason"), *rejects])
+    return out.getvalue().encode()
+
+
+def _apart(old: Any, new: Any) -> str:
+    """Which settings differ, and how."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return f" ({old} instead of {new})" if isinstance(new, int) else ""
+    first = next((k for k in sorted({**old, **new}) if old.get(k) != new.get(k)), None)
+    if first is None:
+        return ""
+    if isinstance(old.get(first), Mapping) and isinstance(new.get(first), Mapping):
+        return _apart(old[first], new[first])
+    return f" ({first}={json.dumps(old.get(first))} instead of {json.dumps(new.get(first))})"

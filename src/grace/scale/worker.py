@@ -1,0 +1,118 @@
+"""A process that explains parts, started by `grace.scale.pool`.
+
+It reads a line of JSON, which says what it works on, then messages: a line of JSON about a part, followed by so many
+bytes of Arrow. It writes a part's files itself, and answers with a line of JSON. It ends when nobody talks to it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, astuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from grace.errors import GraceError
+from grace.scale.manifest import Place
+from grace.scale.tables import Lost, Part, first_line
+
+if TYPE_CHECKING:
+    from grace.explainer import Explainer
+    from grace.scale.answers import Question
+
+
+class Worker:
+    """An explainer, a question, and the folder that the answers go to."""
+
+    def __init__(self, explainer: Explainer, question: Question, place: Place) -> None:
+        from grace.scale.answers import check
+
+        self.explainer, self.question, self.place = explainer, question, place
+        check(explainer, question)
+
+    @classmethod
+    def of(cls, work: Mapping[str, Any], device: str | None = None) -> Worker:
+        """By what a message says; the explainer is read from the folder of the job."""
+        import torch
+
+        from grace.scale.answers import Question
+        from grace.store import load
+
+        torch.set_num_threads(1)
+        place = Place(Path(work["folder"]))
+        explainer = load(work["explainer"])
+        if device is not None:
+            explainer.model = explainer.model.on(torch.device(device))
+        question = work["question"]
+        settings = settings_of(question["settings"], work["memory"])
+        return cls(explainer, Question(settings, question["impute"], question["text"]), place)
+
+    def do(self, part: Part) -> int:
+        """Explain a part and write its files; gives how many rows it had."""
+        from grace.scale.answers import explain_part
+
+        table, rejects = explain_part(self.explainer, part, self.question)
+        self.place.write_part(part.number, table, [astuple(r) for r in rejects])
+        return part.stop - part.start
+
+
+def settings_of(said: Mapping[str, Any], memory: int) -> dict[str, Any]:
+    """The arguments of `explain` from JSON."""
+    from grace.wanted import Wanted
+
+    out = {**said, "memory": memory}
+    if isinstance(out.get("against"), dict):
+        out["against"] = Wanted(**out["against"])
+    return out
+
+
+def packed(part: Part) -> tuple[dict[str, Any], bytes]:
+    """A part as a message."""
+    import pyarrow as pa
+
+    body = b""
+    if part.rows is not None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, part.rows.schema) as writer:
+            writer.write_table(part.rows)
+        body = sink.getvalue().to_pybytes()
+    lost = [asdict(x) for x in part.lost]
+    return {"part": part.number, "start": part.start, "stop": part.stop, "lost": lost, "bytes": len(body)}, body
+
+
+def unpacked(head: Mapping[str, Any], body: bytes) -> Part:
+    import pyarrow as pa
+
+    rows = pa.ipc.open_stream(body).read_all() if body else None
+    return Part(head["part"], head["start"], head["stop"], rows, tuple(Lost(**x) for x in head["lost"]))
+
+
+def serve(source: BinaryIO, sink: BinaryIO) -> None:
+    """Answer messages until there are no more."""
+
+    def say(**message: Any) -> None:
+        sink.write(json.dumps(message).encode() + b"\n")
+        sink.flush()
+
+    try:
+        worker = Worker.of(json.loads(source.readline()))
+    except GraceError as reason:
+        return say(error=str(reason))
+    say(ready=True)
+    while line := source.readline():
+        head = json.loads(line)
+        body = source.read(head["bytes"])
+        if len(body) < head["bytes"]:  # whoever wrote it is gone
+            return None
+        try:
+            say(rows=worker.do(unpacked(head, body)))
+        except Exception as reason:
+            return say(error=f"rows {head['start']} to {head['stop'] - 1}: {first_line(reason)}")
+    return None
+
+
+def main() -> None:
+    with suppress(BrokenPipeError):  # whoever started it is gone
+        serve(sys.stdin.buffer, sys.stdout.buffer)
