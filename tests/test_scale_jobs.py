@@ -134,6 +134,53 @@ def test_sentences_numbers_and_proofs(world):
     assert job.explained > 0
 
 
+def test_groups_rules_and_numbers(tmp_path):
+    """Rows with groups and rules go through a job as through `explain`; so does a saved model of a number."""
+    rng = np.random.default_rng(0)
+    home = rng.integers(0, 2, 300)
+    frame = pd.DataFrame({"income": rng.normal(30, 8, 300).round(1), "home_own": home, "home_rent": 1 - home})
+    frame["double"] = (frame["income"] * 2).round(1)
+    frame["risk"] = np.where(frame["income"] + 30 * home > 45, "good", "bad")
+    schema = grace.Schema.infer(frame, "risk").group("home", ["home_own", "home_rent"])
+    schema = schema.with_rules("double = 2 * income")
+    network = grace.training.fit(frame, "risk", hidden=(8,), max_epochs=60, schema=schema)
+    explainer = grace.Explainer(network, frame, schema=schema, gamma=1.0)
+    explainer.save(str(tmp_path / "model"))
+    rows = frame.drop(columns="risk").head(60)
+    rows.loc[7, ["home_own", "home_rent"]] = 1
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    job = run(tmp_path / "model", tmp_path / "rows.csv", tmp_path / "out", workers=0)
+    answers, batch = job.read(), explainer.explain(rows.drop(index=7))
+    assert job.rejects().index.tolist() == [7]
+    assert "exactly one" in job.rejects().loc[7, "reason"]
+    assert answers["features"].tolist() == batch.changed.sum(axis=1).tolist()
+    assert batch.followed["double"].any()
+    assert batch.changed["home"].any()
+    for name in rows.columns:
+        new = answers[f"new.{name}"].dropna()
+        assert len(new)
+        assert (new == batch.contrast.loc[new.index, name]).all()
+    grace_explain(tmp_path / "model", tmp_path / "rows.csv", "--out", tmp_path / "free", "--no-rules", "--workers", 1)
+    assert read(tmp_path / "free")["features"].sum() != answers["features"].sum()
+
+    frame["worth"] = (3 * frame["income"] + 10 * home).round(2)
+    values = grace.training.fit(frame.drop(columns=["risk", "double"]), "worth", hidden=(8,), max_epochs=60)
+    grace.Explainer(values, frame.drop(columns=["risk", "double"]), target="worth").save(str(tmp_path / "values"))
+    grace_explain(
+        tmp_path / "values",
+        tmp_path / "rows.csv",
+        "--out",
+        tmp_path / "worth",
+        "--against",
+        "above 100",
+        "--workers",
+        1,
+    )
+    found = read(tmp_path / "worth")
+    assert (found["contrast_class"][found["success"]] >= 100).all()
+    assert found["success"].any()
+
+
 # -- what is refused ----------------------------------------------------------------------------------
 
 

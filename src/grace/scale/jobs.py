@@ -89,7 +89,7 @@ def run(
     if engine == "ray" and table.text:
         raise GraceError(f"{path}: Ray reads parts of Parquet wherever they lie in the file; convert the CSV first")
     with place.locked(), saved(explainer) as (folder, apart):
-        names = [f["name"] for f in head_of(folder)["schemas"][0]["features"]]
+        names = [c for f in head_of(folder)["schemas"][0]["features"] for c in f.get("columns") or [f["name"]]]
         given = table.columns()
         for name in names:
             if name not in given:
