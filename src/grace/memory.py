@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+
+if TYPE_CHECKING:
+    import torch
 
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 UNITS |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
@@ -65,6 +68,11 @@ def bytes_of(said: Any) -> int:
     if size < LEAST:
         raise GraceError(f"memory={said!r} is too little; give at least {said_bytes(LEAST)}")
     return size
+
+
+def at_once(size: int, device: torch.device) -> int:
+    """Bytes to work on in one step, of so many that suit the caches of a core."""
+    return size * 2 * WIDER if device.type == "cuda" else size
 
 
 def said_bytes(size: int) -> str:

@@ -11,6 +11,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from grace.memory import at_once
 from grace.problem import Problem, positions
 from grace.space import nearly_first, nearly_sorted
 
@@ -124,7 +125,7 @@ def irreducible(problem: Problem, contrast: Tensor) -> Tensor:
         these = positions(count == size)
         if len(these) == 0:
             continue
-        chunk = max(1, CHUNK_BYTES // (8 * out.shape[1] << size))
+        chunk = max(1, at_once(CHUNK_BYTES, out.device) // (8 * out.shape[1] << size))
         for start in range(0, len(these), chunk):
             part = these[start : start + chunk]
             out[part] = smallest_subset(problem.select(part), out[part], size)

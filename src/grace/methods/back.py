@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from grace.memory import at_once
 from grace.problem import Problem, positions
 from grace.ranking.neighbours import nearest_rows
 
@@ -22,7 +23,7 @@ def way_back(problem: Problem) -> Tensor:
     found = problem.rows.clone()
     left = torch.arange(len(found), device=found.device)
     for starts in STARTS:
-        step = max(1, CHUNK_BYTES // (8 * starts * found.shape[1] ** 2))
+        step = max(1, at_once(CHUNK_BYTES, found.device) // (8 * starts * found.shape[1] ** 2))
         for part in torch.split(left, step):
             found[part] = way_back_from(problem.select(part), starts)
         left = left[(found[left] == problem.rows[left]).all(dim=1)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from grace.memory import at_once
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem import Problem, positions
 
@@ -62,7 +63,7 @@ class Moves:
     def margins(self, problem: Problem, states: Tensor) -> Tensor:
         """The margin (n, M) after each move from a state (n, d) of each row."""
         width = states.shape[1] if self.network is None else len(self.network.bias)
-        step = max(1, CHUNK_BYTES // (8 * self.feature.shape[1] * width))
+        step = max(1, at_once(CHUNK_BYTES, states.device) // (8 * self.feature.shape[1] * width))
         parts = []
         for start in range(0, len(states), step):
             here = torch.arange(start, min(start + step, len(states)), device=states.device)

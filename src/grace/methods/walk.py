@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -19,7 +20,8 @@ POOR = 0.25  # a step that closes less than this share of what it aimed at is do
 PUSHES = 12  # how often in a row
 PATIENCE = 12  # steps after which a row is given up if none of them closed
 PROGRESS = 1e-3  # this share of the gap
-TOGETHER = 64  # rows times K up to which all k are tried at once
+SHORT = 16  # steps of a short walk
+TOGETHER = 64  # rows times K up to which all k are walked together from the start
 
 
 def gradient(problem: Problem) -> Tensor:
@@ -46,46 +48,57 @@ def both(problem: Problem) -> list[Tensor]:
 
 def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
     """Algorithm 1: S = the first k features of U*, for k = 1 ... K, until the row reaches the goal.
-    Returns the original row where it never does."""
+    Returns the original row where it never does.
+
+    Most walks are short. Those that are not are broken off, and walked to their end together, while the next k is tried
+    already: many small steps cost the same for few rows as for many.
+    """
     chosen = filter_ranking(order, problem.conflict, problem.max_features, problem.free)
-    if chosen.numel() <= TOGETHER:
-        return grow_together(problem, chosen, v)
     found = problem.rows.clone()
+    count = torch.full_like(v, chosen.shape[1])  # how many features the answer found has, less one
     left = torch.arange(len(found), device=found.device)
-    step = generate_as_printed if problem.as_printed else generate
-    for k in range(chosen.shape[1]):
-        left = left[chosen[left, k] >= 0]
-        if len(left) == 0:
-            break
-        subset = torch.zeros(len(left), found.shape[1], dtype=torch.bool, device=found.device)
-        subset.scatter_(1, chosen[left, : k + 1], True)
-        rows, reached = step(problem.select(left), subset, v[left])
-        found[left[reached]] = rows[reached]
-        left = left[~reached]
+    slow = []  # rows and k that take many steps
+    if chosen.numel() <= TOGETHER:
+        slow.append(torch.nonzero(chosen >= 0))
+    else:
+        for k in range(chosen.shape[1]):
+            left = left[chosen[left, k] >= 0]
+            if len(left) == 0:
+                break
+            rows, reached, going = walked(problem, chosen, v, left, torch.full_like(left, k), SHORT)
+            found[left[reached]], count[left[reached]] = rows[reached], k
+            slow.append(torch.stack([left[going], torch.full_like(left[going], k)], dim=1))
+            left = left[~reached]
+    row, place = torch.cat(slow).unbind(dim=1)
+    use = positions(place < count[row])  # the others have an answer with fewer features
+    row, place = row[use], place[use]
+    if len(row):
+        rows, reached, _ = walked(problem, chosen, v, row, place, problem.steps)
+        best = count.scatter_reduce(0, row[reached], place[reached], "amin")
+        first = positions(reached & (place == best[row]))
+        found[row[first]] = rows[first]
     return found
 
 
-def grow_together(problem: Problem, chosen: Tensor, v: Tensor) -> Tensor:
-    """The same for a few rows, with all k at once: many small steps cost the same for few rows as for many."""
-    row, k = torch.nonzero(chosen >= 0, as_tuple=True)
+def walked(
+    problem: Problem, chosen: Tensor, v: Tensor, row: Tensor, k: Tensor, steps: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Algorithm 2 for some rows, each with its first k + 1 features: what `generate` returns."""
     taken = torch.arange(chosen.shape[1], device=row.device) <= k[:, None]
     spare = problem.rows.shape[1]  # a column to spare for places not taken
     subset = torch.zeros(len(row), spare + 1, dtype=torch.bool, device=row.device)
     subset.scatter_(1, torch.where(taken, chosen[row], spare), True)
     step = generate_as_printed if problem.as_printed else generate
-    rows, reached = step(problem.select(row), subset[:, :-1], v[row])
-    found, hit = problem.rows.clone(), positions(reached)
-    first = hit[row[hit].diff(prepend=row.new_full((1,), -1)) != 0]
-    found[row[first]] = rows[first]
-    return found
+    return step(replace(problem.select(row), steps=steps), subset[:, :-1], v[row])
 
 
-def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Algorithm 2: step onto the linearised boundary to v on the features in S, project with P, repeat.
 
     Both classes are evaluated at the current point; the norm runs over S; a feature at its bound and
     pushed outwards leaves the step. A row that the projection holds back (a whole number or category that
-    the step does not yet reach) has its step doubled. Rows that are done, stuck or idle drop out.
+    the step does not yet reach) has its step doubled. Rows that are done, stuck or idle drop out. Returns the rows,
+    which of them reach the goal, and which were still going when the steps ran out.
     """
     space, model = problem.space, problem.model
     found = problem.rows.clone()
@@ -115,6 +128,7 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
             done, go = positions(~go), positions(go)
             found[live[done]], reached[live[done]] = current[done], hit[done]
             if len(go) == 0:
+                live = live[:0]
                 break
             part = part.select(go)
             live, current, target, subset, moves = (t[go] for t in (live, current, target, subset, moves))
@@ -125,7 +139,9 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
         stride = (push * aim / steep)[:, None] * unit * space.scale
         landed = part.land(space.lift(current) + stride)
         current = torch.where(space.per_feature(stride.abs()) > 0, landed, current)
-    return found, reached
+    going = torch.zeros_like(reached)
+    going[live] = True
+    return found, reached, going
 
 
 def outward_removed(problem: Problem, rows: Tensor, slope: Tensor) -> Tensor:
@@ -140,7 +156,7 @@ def outward_removed(problem: Problem, rows: Tensor, slope: Tensor) -> Tensor:
     return torch.cat([g.masked_fill(out, 0), slope[:, space.plain :]], dim=1)
 
 
-def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Algorithm 2 to the letter: class C is taken at the start point, the norm runs over all features,
     a held row is not pushed. It knows classes, where every other method knows only margins."""
     space, model = problem.space, problem.model
@@ -167,4 +183,6 @@ def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Te
         if len(live) == 0:
             break
         current[live] = landed
-    return current, reached
+    going = torch.zeros_like(reached)
+    going[live] = True
+    return current, reached, going

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from grace.memory import at_once
 from grace.problem import Problem, positions
 from grace.ranking.neighbours import nearest_rows
 from grace.ranking.tree import gini_importance
@@ -26,7 +27,7 @@ def rank_local(problem: Problem, v: Tensor) -> Tensor:
     number = problem.model.task == "regression"  # then the two sides of the goal are the classes
     index, used = both_sides(problem, points) if number else neighbourhood(problem, points)
     toward = points.new_tensor([[-1.0, 1.0]]).repeat(len(points), 1) if number else margin_of_scores(problem, v)
-    chunk = max(1, CHUNK_BYTES // (8 * index.shape[1] * points.shape[1] * 4))
+    chunk = max(1, at_once(CHUNK_BYTES, points.device) // (8 * index.shape[1] * points.shape[1] * 4))
     parts = []
     for start in range(0, len(points), chunk):
         here = slice(start, start + chunk)

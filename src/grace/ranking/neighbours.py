@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from grace.memory import at_once
+
 BLOCK_BYTES = 1 << 26
 SPARE = 8  # proposals beyond those asked for, so that rounding in the fast distances does no harm
 GRAIN = 2.0**28  # distances are told apart to this share of the farthest
@@ -26,7 +28,7 @@ def nearest_rows(
     others = background - centre
     squares = others.square().sum(dim=1)
     place = torch.arange(total, dtype=points.dtype, device=points.device)
-    step = max(1, BLOCK_BYTES // (8 * total))
+    step = max(1, at_once(BLOCK_BYTES, points.device) // (8 * total))
     index = torch.zeros(n, count, dtype=torch.int64, device=points.device)
     found = torch.zeros(n, count, dtype=torch.bool, device=points.device)
     for start in range(0, n, step):
