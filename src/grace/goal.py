@@ -85,6 +85,8 @@ def lead(scores: Tensor) -> Tensor:
 
 def lead_weights(scores: Tensor) -> Tensor:
     """The slopes (n, classes, classes) of the leads (n, classes): 1 in the class, -1 in the best of the others."""
+    if scores.shape[-1] == 2:
+        return scores.new_tensor([[1, -1], [-1, 1]]).expand(len(scores), 2, 2)
     classes = torch.arange(scores.shape[-1], device=scores.device)
     best = scores.topk(2, dim=-1).indices
     rival = torch.where(classes == best[:, :1], best[:, 1:], best[:, :1])

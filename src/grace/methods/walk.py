@@ -21,6 +21,7 @@ PUSHES = 12  # how often in a row
 PATIENCE = 12  # steps after which a row is given up if none of them closed
 PROGRESS = 1e-3  # this share of the gap
 SHORT = 16  # steps of a short walk
+DROP = 8  # rows that are done drop out when they are one in so many
 TOGETHER = 64  # rows times K up to which all k are walked together from the start
 
 
@@ -106,7 +107,7 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
     live, part, current, target = torch.arange(len(found), device=found.device), problem, problem.rows, v[:, None]
     push = torch.ones(len(found), dtype=found.dtype, device=found.device)
     best, last, aim = torch.full_like(push, -torch.inf), torch.full_like(push, -torch.inf), torch.ones_like(push)
-    idle = torch.zeros_like(live)
+    idle, done = torch.zeros_like(live), torch.zeros_like(reached)
     moves = space.per_coordinate(subset)
     for _ in range(problem.steps + 1):
         scores, slopes = model.slopes(current, Towards(part.goal, target), subset)
@@ -123,24 +124,27 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
         better = margin > best + PROGRESS * margin.abs()
         best = torch.where(better, margin, best)
         idle = torch.where(better, 0, idle + 1)
-        go = ~hit & (steep > 0) & (idle < PATIENCE) & (push < 2.0**PUSHES)
-        if not go.all():
-            done, go = positions(~go), positions(go)
-            found[live[done]], reached[live[done]] = current[done], hit[done]
+        done |= ~(~hit & (steep > 0) & (idle < PATIENCE) & (push < 2.0**PUSHES))
+        if int(done.sum()) * DROP >= len(live):
+            out, go = positions(done), positions(~done)
+            found[live[out]], reached[live[out]] = current[out], hit[out]
             if len(go) == 0:
-                live = live[:0]
-                break
+                return found, reached, torch.zeros_like(reached)
             part = part.select(go)
-            live, current, target, subset, moves = (t[go] for t in (live, current, target, subset, moves))
+            live, current, target, subset, moves, done = (t[go] for t in (live, current, target, subset, moves, done))
             unit, steep, margin = (t[go] for t in (unit, steep, margin))
             push, best, last, idle = (t[go] for t in (push, best, last, idle))
 
         aim = (-margin).clamp_min(0) * (1 + OVERSHOOT) + MARGIN
-        stride = (push * aim / steep)[:, None] * unit * space.scale
+        # rows that are done stay where they are until they drop out
+        stride = ((push * aim / steep)[:, None] * unit * space.scale).masked_fill(done[:, None], 0)
         landed = part.land(space.lift(current) + stride)
         current = torch.where(space.per_feature(stride.abs()) > 0, landed, current)
+    out = positions(done)
+    if len(out):
+        found[live[out]], reached[live[out]] = current[out], part.select(out).reached(current[out])
     going = torch.zeros_like(reached)
-    going[live] = True
+    going[live[~done]] = True
     return found, reached, going
 
 

@@ -15,6 +15,7 @@ from grace.ranking.tree import gini_importance
 from grace.space import nearly_sorted
 
 CHUNK_BYTES = 1 << 27
+MOST_AT_ONCE = 1 << 14  # small matrices that CUDA's solvers take in one batch
 NEWTON_STEPS = 30
 CONJUGATE_STEPS = 60
 ACCURACY = 1e-5  # of the slope, and so of W, whose curvature is at least 1
@@ -28,6 +29,7 @@ def rank_local(problem: Problem, v: Tensor) -> Tensor:
     index, used = both_sides(problem, points) if number else neighbourhood(problem, points)
     toward = points.new_tensor([[-1.0, 1.0]]).repeat(len(points), 1) if number else margin_of_scores(problem, v)
     chunk = max(1, at_once(CHUNK_BYTES, points.device) // (8 * index.shape[1] * points.shape[1] * 4))
+    chunk = min(chunk, MOST_AT_ONCE)
     parts = []
     for start in range(0, len(points), chunk):
         here = slice(start, start + chunk)
