@@ -29,7 +29,6 @@ def rank_local(problem: Problem, v: Tensor) -> Tensor:
     index, used = both_sides(problem, points) if number else neighbourhood(problem, points)
     toward = points.new_tensor([[-1.0, 1.0]]).repeat(len(points), 1) if number else margin_of_scores(problem, v)
     chunk = max(1, at_once(CHUNK_BYTES, points.device) // (8 * index.shape[1] * points.shape[1] * 4))
-    chunk = min(chunk, MOST_AT_ONCE)
     parts = []
     for start in range(0, len(points), chunk):
         here = slice(start, start + chunk)
@@ -118,7 +117,8 @@ def logistic_weights(near: Tensor, soft: Tensor, used: Tensor) -> Tensor:
     """
     weight = used.to(near.dtype)[:, :, None]
     centred = (near - (near * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True).clamp_min(1)) * weight
-    value, vector = torch.linalg.eigh(centred @ centred.mT)
+    solved = [torch.linalg.eigh(part) for part in torch.split(centred @ centred.mT, MOST_AT_ONCE)]
+    value, vector = torch.cat([s[0] for s in solved]), torch.cat([s[1] for s in solved])
     root = value.clamp_min(0).sqrt()
     inverse = torch.where(root > 1e-7 * root.amax(dim=1, keepdim=True), 1 / root.clamp_min(1e-300), 0.0)
     ones = torch.ones_like(weight)
