@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 import grace
 from grace import Categorical, GraceError, Numeric, Schema
+from grace.goal import Against, Flip, Towards
 from grace.methods import METHODS
 from grace.models import Network, TorchModel
 
@@ -520,3 +521,23 @@ def test_the_warning_points_at_the_caller() -> None:
 def test_a_poor_model_is_not_suspected() -> None:
     frame = FRAME.assign(y=["no", "yes"] * 40)
     grace.Explainer(grace.wrap(body(2), classes=["no", "yes"]), frame, target="y")
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+@pytest.mark.parametrize("wanted", [False, True])
+def test_slopes_of_leads_are_those_that_recording_finds(classes: int, wanted: bool) -> None:
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 5)), columns=list("abcde"))
+    schema = grace.Schema.infer(frame)
+    network = Network(schema, (9, 7), classes)
+    network.initialise(torch.zeros(5), torch.full((5,), 1.5), torch.Generator().manual_seed(1))
+    model = TorchModel(network.double().eval(), [f"c{i}" for i in range(classes)], outputs="logits", schema=schema)
+    rows = torch.as_tensor(schema.encode(frame))
+    original = model.scores(rows).argmax(dim=1)
+    goal = Against((original + 1) % classes) if wanted else Flip(original)
+    some = torch.zeros_like(original)[:, None] if wanted else ((original + 1) % classes)[:, None]
+    for towards in (Towards(goal), Towards(goal, some)):
+        scores, slopes = model.slopes(rows, towards)
+        recorded = model.slopes(rows, lambda s, margins=towards: margins(s))
+        torch.testing.assert_close(scores, recorded[0])
+        torch.testing.assert_close(slopes, recorded[1])
+        assert slopes.abs().sum() > 0

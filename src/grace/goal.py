@@ -49,9 +49,9 @@ class Goal(ABC):
         """How far inside the goal a row is: the best of its alternatives."""
         return self.margins(scores).amax(dim=-1)
 
-    def weights(self, scores: Tensor) -> Tensor | None:
-        """The slopes (n, alternatives, classes) of the margins in the scores (n, classes), where they are known by
-        heart; 0 where there is no alternative."""
+    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
+        """Where margins are leads of one class over another: the two classes of each alternative (n, m), or of some
+        (n, m) of them; the same class twice where there is no alternative."""
         return None
 
 
@@ -66,11 +66,8 @@ class Towards:
         margins = self.goal.margins(scores)
         return margins if self.alternative is None else margins.gather(1, self.alternative)
 
-    def weights(self, scores: Tensor) -> Tensor | None:
-        weights = self.goal.weights(scores)
-        if weights is None or self.alternative is None:
-            return weights
-        return weights.take_along_dim(self.alternative[:, :, None], dim=1)
+    def contests(self, scores: Tensor) -> tuple[Tensor, Tensor] | None:
+        return self.goal.contests(scores, self.alternative)
 
 
 def lead(scores: Tensor) -> Tensor:
@@ -83,15 +80,12 @@ def lead(scores: Tensor) -> Tensor:
     return scores - torch.where(first, best.values[..., 1:], best.values[..., :1])
 
 
-def lead_weights(scores: Tensor) -> Tensor:
-    """The slopes (n, classes, classes) of the leads (n, classes): 1 in the class, -1 in the best of the others."""
-    if scores.shape[-1] == 2:
-        return scores.new_tensor([[1, -1], [-1, 1]]).expand(len(scores), 2, 2)
-    classes = torch.arange(scores.shape[-1], device=scores.device)
-    best = scores.topk(2, dim=-1).indices
-    rival = torch.where(classes == best[:, :1], best[:, 1:], best[:, :1])
-    own = torch.eye(len(classes), dtype=scores.dtype, device=scores.device)
-    return own - (rival[:, :, None] == classes).to(scores.dtype)
+def rivals(scores: Tensor, classes: Tensor) -> Tensor:
+    """The best of the other classes, for some classes (n, m) of each row."""
+    if scores.shape[1] == 2:
+        return 1 - classes
+    best = scores.topk(2, dim=1).indices
+    return torch.where(classes == best[:, :1], best[:, 1:], best[:, :1])
 
 
 def surplus(scores: Tensor, confidence: float) -> Tensor:
@@ -125,10 +119,12 @@ class Flip(Goal):
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes != self.original[:, None]
 
-    def weights(self, scores: Tensor) -> Tensor | None:
+    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         if self.confidence > 0:
             return None
-        return lead_weights(scores) * self.winners(scores)[:, :, None]
+        classes = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
+        classes = classes if alternative is None else alternative
+        return classes, torch.where(classes == self.original[:, None], classes, rivals(scores, classes))
 
     def select(self, index: Tensor) -> Flip:
         return Flip(self.original[index], self.confidence)
@@ -149,10 +145,10 @@ class Against(Goal):
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes == self.wanted[:, None]
 
-    def weights(self, scores: Tensor) -> Tensor | None:
+    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         if self.confidence > 0:
             return None
-        return lead_weights(scores).take_along_dim(self.wanted[:, None, None], dim=1)
+        return self.wanted[:, None], rivals(scores, self.wanted[:, None])  # the one alternative
 
     def pick(self, per_class: Tensor) -> Tensor:
         index = self.wanted.reshape(-1, *[1] * (per_class.dim() - 1)).expand(*per_class.shape[:-1], 1)

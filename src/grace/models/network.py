@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from grace.features import Categorical, Numeric
 from grace.goal import Towards
@@ -52,9 +53,8 @@ class Network(nn.Module):
         hidden = self.embed(rows, shift)
         *inner, last = self._linear()
         for layer in inner:
-            hidden = torch.relu(layer(hidden))
-        out: Tensor = last(hidden)
-        return out
+            hidden = torch.relu(linear(hidden, layer.weight, layer.bias))
+        return linear(hidden, last.weight, last.bias)
 
     def slopes(self, rows: Tensor, margins: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """The scores, and the slopes (n, m, coordinates) of the margins (n, m) that depend on them. Worked out by
@@ -63,16 +63,17 @@ class Network(nn.Module):
         with torch.no_grad():
             hidden, on = self.embed(rows), []
             for layer in inner:
-                hidden = torch.relu_(layer(hidden))
+                hidden = torch.relu_(linear(hidden, layer.weight, layer.bias))
                 on.append(hidden > 0)
-            scores: Tensor = last(hidden)
-        back = margins.weights(scores) if isinstance(margins, Towards) else None
-        if back is None:
-            back = recorded(margins, scores)
+            scores = linear(hidden, last.weight, last.bias)
+        contests = margins.contests(scores) if isinstance(margins, Towards) else None
         with torch.no_grad():
-            for layer, mask in zip((last, *inner[::-1]), on[::-1], strict=False):
-                back = (back @ layer.weight) * mask[:, None]
-            back = back @ self._linear()[0].weight
+            if contests is None:
+                back = recorded(margins, scores) @ last.weight
+            else:
+                back = last.weight[contests[0]] - last.weight[contests[1]]
+            for layer, mask in zip(inner[::-1], on[::-1], strict=True):
+                back = (back * mask[:, None]) @ layer.weight
             back[:, :, : len(self.scale)] /= self.scale
         return scores, back
 

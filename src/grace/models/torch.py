@@ -74,13 +74,16 @@ class TorchModel(Model):
     def scores(self, rows: Tensor) -> Tensor:
         if not self._seen:
             self._look(rows)
+        if self._plain:
+            with torch.no_grad():
+                return self._as_scores(self.module.forward(rows))
         with torch.no_grad(), self._reading():
             return self._as_scores(self._raw(rows, None))
 
     def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if not self._seen:
             self._look(rows)
-        if isinstance(self.module, Network) and self._native == torch.float64 and self.encode is None:
+        if self._plain and isinstance(self.module, Network):
             return self.module.slopes(rows, margins)
         x = rows.detach().requires_grad_(True)
         inputs, shift = [x], None
@@ -111,6 +114,13 @@ class TorchModel(Model):
         if not own:
             slopes = self._with_category_differences(rows, values.detach(), slopes, margins, moving)
         return scores.detach(), slopes
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the module is a network of ours that takes rows as they are, and that nobody listens to."""
+        if not isinstance(self.module, Network) or self._native != torch.float64 or self.encode is not None:
+            return False
+        return not (self.module._forward_hooks or self.module._forward_pre_hooks)
 
     def vectors(self) -> Mapping[int, Tensor]:
         return self.module.vectors() if isinstance(self.module, Network) else {}
