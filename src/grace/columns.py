@@ -68,9 +68,10 @@ def is_date(feature: Feature) -> bool:
 def plain_numbers(frame: pd.DataFrame, features: Sequence[Feature]) -> Floats | None:
     """All cells at once, where every column is one of plain numbers and nothing is missing or infinite; else None.
     Column by column costs milliseconds, which a single row should not wait for."""
-    if not all(isinstance(f, Numeric) for f in features) or not all(t.kind in "fiu" for t in frame.dtypes):
+    kinds = set(frame.dtypes)
+    if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in kinds):
         return None
-    if not all(isinstance(t, np.dtype) for t in frame.dtypes):
+    if not all(isinstance(f, Numeric) for f in features):
         return None
     values = frame.to_numpy(dtype=np.float64, copy=True)  # pandas may hand out what must not be written to
     return values if np.isfinite(values).all() else None

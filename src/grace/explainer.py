@@ -152,9 +152,11 @@ class Explainer:
         }
         schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
         schema = self._ruled(schema, rules)
-        encoded = schema.encode(rows, missing=chosen.missing == "fill")
+        frame = as_frame(rows)
+        encoded = schema.encode(frame, missing=chosen.missing == "fill")
         filled = np.isnan(encoded)
-        encoded = np.where(filled, [fill_value(f) for f in schema.features], encoded)
+        if filled.any():
+            encoded = np.where(filled, [fill_value(f) for f in schema.features], encoded)
         begun = asked_so_far(self.model)
         x = self.tensor(encoded)
         own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
@@ -170,7 +172,7 @@ class Explainer:
         found, spent = answer_within(self.model, solve, x, step, chosen.max_calls, chosen.n, begun, own)
         call = {**asdict(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         call["rules"] = rules
-        return Explanations(self, found, schema, as_frame(rows).index, call, spent, filled, demand.realism)
+        return Explanations(self, found, schema, frame.index, call, spent, filled, demand.realism)
 
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""
