@@ -26,7 +26,8 @@ bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/robust.py
 	$(BIN)/python benchmarks/realism.py
 	$(BIN)/python benchmarks/mixed.py
-	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/speed.py --peers
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
