@@ -15,17 +15,18 @@ from torch import Tensor
 from grace.answers import Answers, answer
 from grace.asking import answer_within, asked_so_far, rows_at_once
 from grace.batch import Explanations
+from grace.contrast import goal_of
 from grace.demands import demands
 from grace.dependence import Dependence, Follow, Learner, learnt
 from grace.errors import GraceError
 from grace.features import Domain, Floats, Numeric, Value, tail_of
 from grace.frames import as_frame, some
-from grace.goal import Against, Between, Flip, Goal
+from grace.goal import Flip, Goal
 from grace.information import raw_symbols, su_matrix
 from grace.learning import MOST_BACKGROUND, anywhere, asked, learn, medians, spread_of, takes_missing
 from grace.methods import METHODS
 from grace.models import wrap
-from grace.models.base import checked_scores, class_codes, device_of, fill_value
+from grace.models.base import checked_scores, device_of, fill_value
 from grace.models.grouped import grouped
 from grace.models.predictor import Predictor
 from grace.plausibility import Typicality
@@ -160,7 +161,7 @@ class Explainer:
         begun = asked_so_far(self.model)
         x = self.tensor(encoded)
         own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
-        goal = self._goal(encoded, against, chosen, own)
+        goal = goal_of(self, encoded, against, chosen, own)
         demand = demands(self, schema, robust, chosen)
 
         def solve(here: Tensor) -> Answers:
@@ -183,36 +184,6 @@ class Explainer:
             raise GraceError("what follows a category is learnt from training rows; give train=, or the rule's values")
         seen = self.background_rows if self._train is None else schema.encode(self._train[schema.columns], missing=True)
         return completed(schema, seen)
-
-    def _goal(self, rows: Floats, against: Any, settings: Settings, own: Tensor | None = None) -> Goal:
-        """The goal of each row; `own` are the scores of the rows, where they are known."""
-        many = list(against) if pd.api.types.is_list_like(against) else [against] * len(rows)
-        if len(many) != len(rows):
-            raise GraceError(f"against has {len(many)} classes for {len(rows)} rows; give one, or one per row")
-        if self.model.task == "regression":
-            return self._between(rows, many, settings, own)
-        wrong = next((w for w in many if isinstance(w, Wanted)), None)
-        if wrong is not None:
-            raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
-        if against is None:
-            scores = checked_scores(self.model, self.tensor(rows)) if own is None else own
-            return Flip(scores.argmax(dim=1), settings.confidence)
-        codes = class_codes(many, self.model.classes, "against")
-        return Against(torch.as_tensor(codes, device=self.model.device), settings.confidence)
-
-    def _between(self, rows: Floats, many: list[Any], settings: Settings, own: Tensor | None) -> Between:
-        if not all(isinstance(w, Wanted) for w in many):
-            raise GraceError(
-                "the model predicts a number: say what it should have been, such as against=grace.above(10), "
-                'grace.below(10), grace.within(5, 10) or grace.by("+10 %")'
-            )
-        for name in ("confidence", "prove", "as_printed"):
-            if getattr(settings, name):
-                raise GraceError(f"{name}= is about classes; leave it out for a model that predicts a number")
-        predicted = self._scores(rows)[:, 0] if own is None else own[:, 0].cpu().numpy()
-        spread = self.spread()
-        ends = np.array([[end[0] for end in w.range(predicted[[i]], spread)] for i, w in enumerate(many)])
-        return Between(self.tensor(ends[:, 0]), self.tensor(ends[:, 1]), spread)
 
     def _problem(self, rows: Tensor, goal: Goal | None, schema: Schema, settings: Settings) -> Problem:
         space = self._space(schema, settings.distance)

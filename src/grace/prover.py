@@ -10,10 +10,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from grace.bounding import Bound
 from grace.models.relu import ReluNetwork
 from grace.nodes import Nodes, decide, halved, shares
 from grace.problem import Problem, positions
-from grace.relaxation import LISTED, Bound, Relaxation
+from grace.relaxation import LISTED, Relaxation
 
 BYTES = {"cpu": 1 << 26, "cuda": 1 << 34}  # worked on at a time
 AHEAD = {"cpu": 12, "cuda": 48}  # features decided in one step, while more are open
