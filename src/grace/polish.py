@@ -220,29 +220,30 @@ def pull_back_one(problem: Problem, contrast: Tensor, feature: Tensor, digits: T
     begin = torch.where(sign > 0, torch.maximum(at.floor() + 1, low), torch.minimum(at.ceil() - 1, high))
     length = ((end - begin) * sign).clamp_min(0)
 
-    def reached(offset: Tensor, part: Problem, which: Tensor) -> Tensor:
+    def reached(offset: Tensor, which: Tensor | slice) -> Tensor:
         """Whether the rows `which` reach the goal `offset` (n, m) steps beyond the first."""
         value = on_grid(begin[which][:, None] + sign[which][:, None] * offset, level[which][:, None])
         rows = contrast[which][:, None].repeat(1, offset.shape[1], 1)
         rows.scatter_(2, column[which][:, None].expand(-1, offset.shape[1], 1), value[:, :, None])
-        return part.reached(rows)
+        return (problem if isinstance(which, slice) else problem.select(which)).reached(rows)
 
-    every = torch.arange(len(contrast), device=contrast.device)
+    every = slice(None)
     share = torch.linspace(0, 1, SCAN, dtype=contrast.dtype, device=contrast.device)
     tried = (length[:, None] * share).floor()
     tried[:, -1] = length
-    hits = reached(tried, problem, every)
+    hits = reached(tried, every)
     hits[:, -1] = True  # the candidate itself
     first = nearly_first((~hits).to(contrast.dtype))
     works = tried.gather(1, first[:, None])[:, 0]
     fails = torch.where(first > 0, tried.gather(1, (first - 1).clamp_min(0)[:, None])[:, 0], works)
     for _ in range(ROUNDS_OF_FOUR):
-        open_ = positions(works - fails > 1)
-        if len(open_) == 0:
+        left = positions(works - fails > 1)
+        if len(left) == 0:
             break
+        open_ = every if len(left) == len(works) else left
         apart = works[open_] - fails[open_]
         tried = fails[open_][:, None] + (apart[:, None] * QUARTERS.to(apart.device)).floor().clamp_min(1)
-        ok = reached(tried, problem.select(open_), open_)
+        ok = reached(tried, open_)
         ends = torch.cat([fails[open_][:, None], tried, works[open_][:, None]], dim=1)
         first = nearly_first((~torch.cat([ok, torch.ones_like(ok[:, :1])], dim=1)).to(apart.dtype))[:, None]
         works[open_], fails[open_] = ends.gather(1, first + 1)[:, 0], ends.gather(1, first)[:, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -29,6 +30,12 @@ class Background:
     @property
     def classes(self) -> Tensor:
         return self.scores.argmax(dim=1)
+
+    @cached_property
+    def by_class(self) -> list[tuple[Tensor, Tensor]]:
+        """Positions and coordinates of the rows of each class that has any."""
+        members = [positions(self.classes == c) for c in range(self.scores.shape[1])]
+        return [(index, self.coordinates[index]) for index in members if len(index)]
 
 
 @dataclass(frozen=True)

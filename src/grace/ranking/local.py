@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from grace.memory import at_once
-from grace.problem import Problem, positions
+from grace.problem import Problem
 from grace.ranking.neighbours import nearest_rows
 from grace.ranking.tree import gini_importance
 from grace.space import nearly_sorted
@@ -48,11 +48,9 @@ def rank_local(problem: Problem, v: Tensor) -> Tensor:
 def neighbourhood(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
     """Q: background positions (n, q x classes), and which of them are real: a class with fewer
     than q rows gives what it has."""
-    known = problem.known_rows("the local method")
     index, used = [], []
-    for c in sorted(set(known.classes.tolist())):
-        members = positions(known.classes == c)
-        near, found = nearest_rows(points, known.coordinates[members], problem.neighbours)
+    for members, coordinates in problem.known_rows("the local method").by_class:
+        near, found = nearest_rows(points, coordinates, problem.neighbours)
         index.append(members[near])
         used.append(found)
     return torch.cat(index, dim=1), torch.cat(used, dim=1)
