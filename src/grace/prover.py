@@ -17,7 +17,7 @@ from grace.problem import Problem, positions
 from grace.relaxation import LISTED, Relaxation
 
 BYTES = {"cpu": 1 << 26, "cuda": 1 << 34}  # worked on at a time
-AHEAD = {"cpu": 12, "cuda": 48}  # features decided in one step, while more are open
+AHEAD = {"cpu": 32, "cuda": 48}  # features decided in one step, while more are open
 OPEN, PROVEN, FOUND = 0, 1, 2
 TRIED = 4  # nodes of a row whose better bounds tell whether they pay
 PAYS = 0.4  # times the number of features: the nodes that a better bound has to spare
