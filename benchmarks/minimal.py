@@ -232,7 +232,7 @@ def hard_table(proofs: pd.DataFrame) -> str:
     figures = [f"within_{t}" for t in TIMES] + ["nodes_per_second"]
     proofs = proofs.sort_values("data", key=lambda names: names.map(list(datasets.PAPER).index), kind="stable")
     for (name, said, device), part in proofs.groupby(["data", "ranges", "device"], sort=False):
-        r = part[figures].mul(part.rows, axis=0).sum(min_count=1) / part.rows.sum()
+        r = part[figures].mul(part.rows, axis=0).sum(skipna=False) / part.rows.sum()
         shares = ["–" if np.isnan(r[f"within_{t}"]) else f"{r[f'within_{t}']:.0%}" for t in TIMES]
         where = "one core" if device == "cpu" else "GPU"
         lines.append(

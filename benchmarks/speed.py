@@ -182,12 +182,14 @@ def peers() -> Iterator[Line]:
     from grace.experiments import benchmark
 
     found = benchmark(("spam", "diabetes"), own=("search",), peers=("nice-sparsity", "dice-random"), retrained=0)
-    frame = found.frame()
-    for name, part in frame.groupby("data", sort=False):
-        mine = part[part.method == "search"].iloc[0]
+    for name, part in found.frame().groupby("data", sort=False):
+        explainer, test = explainer_of(str(name), "cpu")
+        many = alike(test, 4_000)
+        large = timed(lambda e=explainer, m=many: e.explain(m), 1) / len(many) * 1e3
         for _, line in part.iterrows():
             figures = {k: float(line[k]) for k in ("valid", "features", "distance", "ms", "batch_ms")}
-            yield {"data": name, "method": line.method, **figures, "times": figures["batch_ms"] / float(mine.batch_ms)}
+            figures["large_ms"] = large if line.method == "search" else figures["batch_ms"]
+            yield {"data": name, "method": line.method, **figures, "times": figures["large_ms"] / large}
 
 
 def page(out: Path) -> str:
@@ -237,8 +239,9 @@ def page(out: Path) -> str:
         ),
         "peers": (
             "Beside other libraries",
-            "The same rows of the same networks, 1–99 % ranges, one thread for all; *times* is how much longer a row "
-            "takes than with the search, in a batch.",
+            "The same rows of the same networks, 1–99 % ranges. The others take rows one by one; the search is asked "
+            "about one row, about all of these rows (100; diabetes: 77), and about 4,000 like them. *times* is how much "
+            "longer a row takes then than with the search.",
             {
                 "data": "data",
                 "method": "method",
@@ -246,7 +249,8 @@ def page(out: Path) -> str:
                 "features": "features",
                 "distance": "distance",
                 "ms": "ms alone",
-                "batch_ms": "ms in a batch",
+                "batch_ms": "ms among all",
+                "large_ms": "ms among 4,000",
                 "times": "times",
             },
         ),
