@@ -200,7 +200,7 @@ def page(out: Path) -> str:
         if "us" in lines:
             lines["rate"] = 1e6 / lines["us"]
         body = [
-            "| " + " | ".join(f"{v:,.3g}" if isinstance(v, float) else str(v) for v in r) + " |"
+            "| " + " | ".join(number(v) if isinstance(v, float) else str(v) for v in r) + " |"
             for r in lines[list(heads)].itertuples(index=False)
         ]
         return "\n".join(["| " + " | ".join(heads.values()) + " |", "|" + "---|" * len(heads), *body])
@@ -240,8 +240,8 @@ def page(out: Path) -> str:
         "peers": (
             "Beside other libraries",
             "The same rows of the same networks, 1–99 % ranges. The others take rows one by one; the search is asked "
-            "about one row, about all of these rows (100; diabetes: 77), and about 4,000 like them. *times* is how much "
-            "longer a row takes then than with the search.",
+            "about one row, about all of these rows (100; diabetes: 77), and about 4,000 like them. *times* is how "
+            "much longer a row takes then than with the search.",
             {
                 "data": "data",
                 "method": "method",
@@ -268,6 +268,11 @@ def page(out: Path) -> str:
         if (out / f"speed-{name}.csv").exists():
             text += f"\n## {title}\n\n{words}\n\n{table(name, heads)}\n"
     return text + "\nMemory over many rows: see [scale.md](scale.md).\n"
+
+
+def number(value: float) -> str:
+    """Three digits, and large numbers whole."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def machine() -> str:
