@@ -66,7 +66,8 @@ def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
             left = left[chosen[left, k] >= 0]
             if len(left) == 0:
                 break
-            rows, reached, going = walked(problem, chosen, v, left, torch.full_like(left, k), SHORT)
+            short = min(SHORT, problem.steps)
+            rows, reached, going = walked(problem, chosen, v, left, torch.full_like(left, k), short)
             found[left[reached]], count[left[reached]] = rows[reached], k
             slow.append(torch.stack([left[going], torch.full_like(left[going], k)], dim=1))
             left = left[~reached]
