@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+import grace
 import reference
 from grace import datasets
 from test_ranking import function, random_case
@@ -70,3 +72,16 @@ def test_a_category_is_one_feature() -> None:
     kinds = {c.name: c.feature for e in batch for c in e.changes}
     assert any(hasattr(f, "categories") for f in kinds.values())
     assert batch.success.mean() > 0.9
+
+
+@pytest.mark.parametrize("rows", [3, 60])
+@pytest.mark.parametrize("method", ["gradient", "local", "search"])
+def test_nothing_may_change(method: str, rows: int) -> None:
+    """With every feature frozen there is no answer, and no error, for few rows and for many."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc"))
+    frame["class"] = np.where(frame.a + frame.b > 0, "up", "down")
+    explainer = grace.Explainer(grace.training.fit(frame, "class", max_epochs=5), frame, target="class")
+    batch = explainer.explain(frame.drop(columns="class").head(rows), method=method, frozen=list("abc"))
+    assert not batch.success.any()
+    assert (batch.answers.contrast == batch.answers.rows).all()

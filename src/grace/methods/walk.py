@@ -58,7 +58,7 @@ def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
     found = problem.rows.clone()
     count = torch.full_like(v, chosen.shape[1])  # how many features the answer found has, less one
     left = torch.arange(len(found), device=found.device)
-    slow = []  # rows and k that take many steps
+    slow = [torch.nonzero(chosen[:0] >= 0)]  # rows and k that take many steps
     if chosen.numel() <= TOGETHER:
         slow.append(torch.nonzero(chosen >= 0))
     else:
