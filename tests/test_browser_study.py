@@ -57,6 +57,7 @@ def test_ratings_to_the_end(browser: Browser, tmp_path: Path) -> None:
             visit = Visit(browser, address, **(phone if number % 2 else {"java_script_enabled": False}))
             visit.consent()
             page = visit.page
+            page.wait_for_load_state()  # with its pictures
             for image in page.get_by_role("img").all():
                 assert page.locator("img").count() == 1
                 box = image.bounding_box()
