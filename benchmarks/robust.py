@@ -25,7 +25,6 @@ WAYS = {
     "alone, confidence 0.9": {"robust": False, "confidence": 0.9},
     "robust": {"robust": True},
     "robust, confidence 0.7": {"robust": True, "confidence": 0.7},
-    "robust, confidence 0.9": {"robust": True, "confidence": 0.9},
 }
 
 
