@@ -28,8 +28,9 @@ web          the page behind `grace serve`, and its JSON API
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from grace.lazy import lazily
 
 __version__ = "0.1.0"
 
@@ -46,21 +47,21 @@ if TYPE_CHECKING:
     from grace.wanted import above, below, by, within
 
 _HOMES = {
-    "Categorical": "grace.features",
-    "Change": "grace.explanation",
-    "Explainer": "grace.explainer",
-    "Explanation": "grace.explanation",
-    "Explanations": "grace.batch",
-    "GraceError": "grace.errors",
-    "Model": "grace.models",
-    "Numeric": "grace.features",
-    "Schema": "grace.schema",
-    "above": "grace.wanted",
-    "below": "grace.wanted",
-    "by": "grace.wanted",
-    "load": "grace.store",
-    "within": "grace.wanted",
-    "wrap": "grace.models",
+    "Categorical": "features",
+    "Change": "explanation",
+    "Explainer": "explainer",
+    "Explanation": "explanation",
+    "Explanations": "batch",
+    "GraceError": "errors",
+    "Model": "models",
+    "Numeric": "features",
+    "Schema": "schema",
+    "above": "wanted",
+    "below": "wanted",
+    "by": "wanted",
+    "load": "store",
+    "within": "wanted",
+    "wrap": "models",
 }
 
 __all__ = [
@@ -86,11 +87,4 @@ __all__ = [
     "wrap",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import on first use, so that `grace --help` does not wait for torch."""
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name in ("datasets", "pictures", "rules", "scale", "training"):
-        return import_module(f"grace.{name}")
-    raise AttributeError(f"module 'grace' has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES, ("datasets", "pictures", "rules", "scale", "training"))

@@ -11,8 +11,9 @@ reproduction  the paper's experiments again: `grace reproduce`
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from grace.lazy import lazily
 
 if TYPE_CHECKING:
     from grace.experiments.contest import benchmark, compare
@@ -31,9 +32,4 @@ _HOMES = {
     "task_of": "subjects",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: the command must not wait for torch."""
-    if name in _HOMES:
-        return getattr(import_module(f"grace.experiments.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'grace.experiments' has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES)

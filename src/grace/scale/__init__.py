@@ -12,8 +12,9 @@ command   the job form of `grace explain`
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from grace.lazy import lazily
 
 if TYPE_CHECKING:
     from grace.scale.cluster import explain_dataset
@@ -32,9 +33,4 @@ _HOMES = {
     "sample": "tables",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import on first use, as the command has to start at once."""
-    if name in _HOMES:
-        return getattr(import_module(f"grace.scale.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'grace.scale' has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES)
