@@ -396,6 +396,25 @@ def test_known_rules_of_known_tables_are_found(name: str, rule: str) -> None:
 # -- the command ----------------------------------------------------------------------------------
 
 
+def test_the_command_keeps_what_a_saved_rule_learnt(adult, tmp_path) -> None:
+    """What each category stands for was learnt from rows that are not saved here."""
+    from click.testing import CliRunner
+
+    from grace.cli import main
+
+    explainer, rows = adult
+    explainer.save(str(tmp_path / "bare"), background=False)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    words = ["explain", str(tmp_path / "bare"), str(tmp_path / "rows.csv"), "--json"]
+    done = CliRunner().invoke(main, [*words, "--rule", "capital_loss <= capital_gain + 100000"])
+    assert done.exit_code == 0, done.output
+    years = dict(explainer.schema.rules[0].values)
+    news = [{c["feature"]: c["new"] for c in e["changes"] + e["follow_on"]} for e in json.loads(done.stdout)]
+    moved = [new for new in news if "education_num" in new]
+    assert moved
+    assert all(years[new["education"]] == new["education_num"] for new in moved)
+
+
 def test_the_command_suggests_writes_and_keeps_rules(tmp_path) -> None:
     from click.testing import CliRunner
 

@@ -9,11 +9,13 @@ import click
 from rich.console import Console
 
 from grace.errors import GraceError
+from grace.saved import head_of
 from grace.scale.command import explain_job, is_job, job_options
 from grace.terminal import domain_of, label_of, read_table, saying, show, write_batch, write_picture, write_text
 
 if TYPE_CHECKING:
     from grace.scale.command import Ways
+    from grace.schema import Schema
     from grace.text import Saying
 
 METHODS = ("search", "gradient", "local", "nearest", "deepfool")
@@ -87,10 +89,14 @@ def explain(
       grace explain model/ loans.csv --html why.html
       grace explain model/ big.parquet --out why/ --memory 2GB
     """
-    chosen = {k: v for k, v in settings.items() if v is not None and v != ()} | realism(model, rules, no_rules, follow)
+    chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
     if is_job(out, ways):
         if row is not None or html is not None or plot is not None or as_json:
             raise click.BadParameter(f"--out {out} is a job: leave out --row, --html, --plot and --json")
+        if rules or no_rules or follow:
+            from grace.schema import Schema
+
+            chosen |= realism(Schema.from_dict(head_of(Path(model))["schemas"][0]), rules, no_rules, follow)
         explain_job(model, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
         return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
@@ -103,6 +109,7 @@ def explain(
         if not 0 <= row < len(frame):
             raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
         frame = frame.iloc[[row]]
+    chosen |= realism(explainer.schema, rules, no_rules, follow)
     if impute:
         chosen["missing"] = "fill"
     label = None if against is None else label_of(against, explainer.model.task, explainer.model.classes)
@@ -128,16 +135,13 @@ def explain(
             show(console, e, **how)
 
 
-def realism(model: str, rules: tuple[str, ...], no_rules: bool, follow: tuple[str, ...]) -> dict[str, Any]:
-    """The settings that rules between features and features that follow come to."""
-    if not (rules or no_rules or follow):
-        return {}
-    from grace.store import load
+def realism(schema: Schema, rules: tuple[str, ...], no_rules: bool, follow: tuple[str, ...]) -> dict[str, Any]:
+    """The settings that rules between features and features that follow come to, as JSON has them."""
+    from grace.rules import rule_to_json
 
     out: dict[str, Any] = {}
-    schema = load(model).schema
     if follow:
         out["follow"] = True if follow == ("all",) and "all" not in schema.names else follow
     if rules or no_rules:
-        out["rules"] = [*([] if no_rules else map(str, schema.rules)), *rules]
+        out["rules"] = [*([] if no_rules else map(rule_to_json, schema.rules)), *rules]
     return out

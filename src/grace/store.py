@@ -26,13 +26,13 @@ from grace.models.base import Model
 from grace.models.grouped import Grouped
 from grace.models.network import Network
 from grace.models.torch import TorchModel
+from grace.saved import FORMAT, HEAD, head_of
 from grace.schema import Schema
 
 if TYPE_CHECKING:
     from grace.explainer import Explainer
 
-FORMAT = 1
-HEAD, WEIGHTS, ARRAYS = "grace.json", "weights.safetensors", "training.safetensors"
+WEIGHTS, ARRAYS = "weights.safetensors", "training.safetensors"
 
 
 def save(explainer: Explainer, directory: str | Path, *, background: bool = True) -> None:
@@ -113,7 +113,7 @@ def load(directory: str | Path, model: Any = None) -> Explainer:
 
     where = Path(directory)
     try:
-        return _load(where, _head(where), None if model is None else wrap(model))
+        return _load(where, head_of(where), None if model is None else wrap(model))
     except (KeyError, TypeError, AttributeError, StopIteration) as reason:
         raise GraceError(f"{where / HEAD} is damaged: {type(reason).__name__} {reason}") from reason
 
@@ -143,20 +143,6 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
     explainer.su = arrays.get("su")
     explainer.background_rows = arrays.get("background")
     return explainer
-
-
-def _head(where: Path) -> dict[str, Any]:
-    if not (where / HEAD).is_file():
-        raise GraceError(f"{where} is not a saved explainer: it has no {HEAD}")
-    try:
-        head: dict[str, Any] = json.loads((where / HEAD).read_text(encoding="utf-8"))
-    except ValueError as reason:
-        raise GraceError(f"{where / HEAD} cannot be read: {reason}") from reason
-    if not isinstance(head, dict):
-        raise GraceError(f"{where / HEAD} is damaged: not a JSON object")
-    if head.get("format") != FORMAT:
-        raise GraceError(f"{where} has format {head.get('format')!r}; this version reads format {FORMAT}")
-    return head
 
 
 def _network(where: Path, head: dict[str, Any]) -> TorchModel:

@@ -17,6 +17,7 @@ from grace.learning import anywhere
 from grace.methods import METHODS
 from grace.scale.sifting import Reject, halved, sift
 from grace.scale.tables import Part
+from grace.wanted import Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +38,16 @@ class Question:
     impute: bool = False
     text: Mapping[str, Any] | None = None
 
+    @classmethod
+    def of(cls, said: Mapping[str, Any], memory: int) -> Question:
+        """From JSON, with the memory that a process may use for rows."""
+        settings = {**said["settings"], "memory": memory}
+        if isinstance(settings.get("against"), dict):
+            settings["against"] = Wanted(**settings["against"])
+        if said["impute"]:
+            settings["missing"] = "fill"
+        return cls(settings, said["impute"], said["text"])
+
 
 def check(explainer: Explainer, question: Question) -> None:
     """Ask about a single row, so that what is wrong with the question shows before the first part."""
@@ -53,8 +64,6 @@ def explain_part(explainer: Explainer, part: Part, question: Question) -> tuple[
     found: list[tuple[pd.DataFrame, pa.Table]] = []
     failed: dict[Any, str] = {}
     if frame is not None:
-        if question.impute:
-            frame = explainer.model.impute(frame)
         found, failed = halved(frame, lambda rows: table_of(explainer.explain(rows, **question.settings), question))
     rejects += [Reject(int(row), None, reason) for row, reason in failed.items()]
     answers = [layout(explainer, question).empty_table(), *(table for _, table in found)]

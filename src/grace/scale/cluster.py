@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.scale.manifest import HEAD, saved_files
+from grace.saved import HEAD
+from grace.scale.manifest import saved_files
 from grace.scale.tables import ROW, Big, Part
 
 if TYPE_CHECKING:
@@ -50,21 +51,14 @@ class BatchActor:
     """Explains batches of a dataset. The explainer comes as the bytes of its files, so that no disk need be shared."""
 
     def __init__(self, files: Mapping[str, bytes], device: str | None, question: Mapping[str, Any]) -> None:
-        import torch
-
         from grace.scale.answers import Question, check
-        from grace.scale.worker import settings_of
-        from grace.store import load
+        from grace.scale.worker import explainer_at
 
-        torch.set_num_threads(1)
         with tempfile.TemporaryDirectory() as folder:
             for name, content in files.items():
                 (Path(folder) / name).write_bytes(content)
-            self.explainer = load(folder)
-        if device is not None:
-            self.explainer.model = self.explainer.model.on(torch.device(device))
-        settings = settings_of(question["settings"], question["memory"])
-        self.question = Question(settings, question["impute"], question["text"])
+            self.explainer = explainer_at(folder, device)
+        self.question = Question.of(question, question["memory"])
         check(self.explainer, self.question)
 
     def __call__(self, rows: pa.Table) -> pa.Table:

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from grace.saved import head_of
 from grace.terminal import domain_of, label_of
 
 FORMATS = (".csv", ".parquet", ".jsonl")
@@ -69,7 +70,6 @@ def explain_job(
 ) -> None:
     """Do the job, and say how it went."""
     from grace.scale.jobs import run
-    from grace.scale.manifest import head_of
 
     head = head_of(Path(model))
     label = None if against is None else label_of(against, head.get("task", "classification"), tuple(head["classes"]))

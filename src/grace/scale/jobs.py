@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from grace.errors import GraceError
 from grace.frames import some
 from grace.memory import LEAST, bytes_of, said_bytes
+from grace.saved import head_of
 from grace.scale import manifest
-from grace.scale.manifest import EXPLAINER, Place, hash_of, head_of
+from grace.scale.manifest import EXPLAINER, Place, hash_of
 from grace.scale.pool import Pool
 from grace.scale.tables import Big, Part
 from grace.wanted import Wanted
@@ -146,16 +147,14 @@ def shares(memory: int, workers: int | None) -> tuple[int, int]:
 def _here(explainer: Any, parts: Any, work: Mapping[str, Any], report: Callable[[int], None]) -> None:
     """All parts in this process."""
     from grace.scale.answers import Question
-    from grace.scale.worker import Worker, settings_of
+    from grace.scale.worker import Worker
 
     if isinstance(explainer, str | Path):
         from grace.store import load
 
         explainer = load(explainer)
-    question = work["question"]
-    room = max(LEAST, work["memory"] - READER - PROCESS)
-    settings = settings_of(question["settings"], room)
-    worker = Worker(explainer, Question(settings, question["impute"], question["text"]), Place(Path(work["folder"])))
+    question = Question.of(work["question"], max(LEAST, work["memory"] - READER - PROCESS))
+    worker = Worker(explainer, question, Place(Path(work["folder"])))
     part: Part
     for part in parts:
         report(worker.do(part))

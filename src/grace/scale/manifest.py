@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.saved import HEAD
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
 FORMAT = 1
-HEAD = "grace.json"  # see `grace.store`
 MANIFEST, EXPLAINER, ANSWERS, REJECTS = "manifest.json", "explainer", "answers", "rejects"
 LOCK = ".lock"
 ABOUT = {
@@ -166,17 +166,6 @@ def write_whole(path: Path, content: Any) -> None:
             os.close(folder)
     except OSError as reason:
         raise GraceError(f"{path} cannot be written: {reason.strerror}") from reason
-
-
-def head_of(folder: Path) -> dict[str, Any]:
-    """What a saved explainer says of itself, without loading it."""
-    try:
-        head = json.loads((folder / HEAD).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as reason:
-        raise GraceError(f"{folder} is not a saved explainer: {HEAD} cannot be read") from reason
-    if not isinstance(head, dict) or not {"schemas", "classes", "network"} <= set(head):
-        raise GraceError(f"{folder / HEAD} is damaged")
-    return head
 
 
 def saved_files(folder: Path) -> list[Path]:

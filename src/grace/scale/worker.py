@@ -35,19 +35,10 @@ class Worker:
     @classmethod
     def of(cls, work: Mapping[str, Any], device: str | None = None) -> Worker:
         """By what a message says; the explainer is read from the folder of the job."""
-        import torch
-
         from grace.scale.answers import Question
-        from grace.store import load
 
-        torch.set_num_threads(1)
-        place = Place(Path(work["folder"]))
-        explainer = load(work["explainer"])
-        if device is not None:
-            explainer.model = explainer.model.on(torch.device(device))
-        question = work["question"]
-        settings = settings_of(question["settings"], work["memory"])
-        return cls(explainer, Question(settings, question["impute"], question["text"]), place)
+        question = Question.of(work["question"], work["memory"])
+        return cls(explainer_at(work["explainer"], device), question, Place(Path(work["folder"])))
 
     def do(self, part: Part) -> int:
         """Explain a part and write its files; gives how many rows it had."""
@@ -58,14 +49,17 @@ class Worker:
         return part.stop - part.start
 
 
-def settings_of(said: Mapping[str, Any], memory: int) -> dict[str, Any]:
-    """The arguments of `explain` from JSON."""
-    from grace.wanted import Wanted
+def explainer_at(folder: str | Path, device: str | None) -> Explainer:
+    """A saved explainer, for a process that works beside others."""
+    import torch
 
-    out = {**said, "memory": memory}
-    if isinstance(out.get("against"), dict):
-        out["against"] = Wanted(**out["against"])
-    return out
+    from grace.store import load
+
+    torch.set_num_threads(1)
+    explainer = load(folder)
+    if device is not None:
+        explainer.model = explainer.model.on(torch.device(device))
+    return explainer
 
 
 def packed(part: Part) -> tuple[dict[str, Any], bytes]:

@@ -15,6 +15,7 @@ from grace.datasets import Table
 from grace.errors import GraceError
 from grace.explainer import Explainer
 from grace.models.base import Model
+from grace.saved import HEAD
 
 DOMAIN = "minmax"  # the paper's
 
@@ -29,7 +30,7 @@ class Subject:
 
     @cached_property
     def model(self) -> Model:
-        if self.place is not None and (self.place / store.HEAD).exists():
+        if self.place is not None and (self.place / HEAD).exists():
             try:
                 return store.load(self.place).model
             except GraceError:
