@@ -111,6 +111,10 @@ def _width(feature: Numeric | Categorical) -> int:
 
 def coordinates(schema: Schema, columns: Sequence[int], rows: Tensor) -> Tensor:
     """Numbers in spreads from their typical value, categories as one coordinate each; a missing number is typical."""
+    features = [schema.features[j] for j in columns]
+    if all(isinstance(f, Numeric) and not f.gaps for f in features):  # all numbers at once
+        numbers = rows.new_tensor([(f.typical or 0.0, f.spread or 1.0) for f in features]).reshape(-1, 2)
+        return (rows[:, list(columns)] - numbers[:, 0]) / numbers[:, 1]
     parts = []
     for j in columns:
         feature = schema.features[j]

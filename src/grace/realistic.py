@@ -26,7 +26,7 @@ from grace.models.base import Model, checked_scores
 from grace.polish import on_grid, to_grid
 from grace.problem import Background, Problem
 from grace.rules import Equal, Follows, Rule, Sum
-from grace.rules.keeping import Kept, decided, digits_of, kept_by
+from grace.rules.keeping import Kept, decided, digits_of, kept_by, summed
 from grace.schema import Schema
 from grace.space import Space
 
@@ -81,31 +81,16 @@ def _by_sum(schema: Schema, rule: Equal, name: str) -> Dependent:
     terms = [(schema.index(n), -c / factor) for n, c in apart.terms if n != name]
     constant = -apart.constant / factor
 
-    def expected(rows: Tensor) -> Tensor:
-        total = torch.full_like(rows[:, 0], constant)
-        for j, c in terms:
-            total = total + c * rows[:, j]
-        return total
-
-    return Dependent(schema.index(name), tuple(j for j, _ in terms), True, expected)
+    parents = tuple(j for j, _ in terms)
+    return Dependent(schema.index(name), parents, True, lambda rows: summed(rows, terms, constant))
 
 
 def learnt_dependent(schema: Schema, known: Dependence) -> Dependent:
     """A feature that follows by what was learnt."""
     parents = tuple(schema.index(n) for n in known.parents)
-    typical = torch.tensor(
-        [[(f.typical or 0.0) if isinstance(f, Numeric) else 0.0 for f in schema.features]], dtype=torch.float64
-    )
-    spread = torch.tensor([f.spread or 1.0 for f in schema.features], dtype=torch.float64)[list(parents)]
-    plain = all(isinstance(schema.features[j], Numeric) and not schema.features[j].gaps for j in parents)
 
     def expected(rows: Tensor) -> Tensor:
-        weight = known.weight.to(rows.device)
-        if plain:  # as `coordinates` has it, all numbers at once
-            points = (rows[:, list(parents)] - typical.to(rows)[:, list(parents)]) / spread.to(rows)
-        else:
-            points = coordinates(schema, parents, rows)
-        return (points * weight).sum(dim=1) + known.constant
+        return (coordinates(schema, parents, rows) * known.weight.to(rows.device)).sum(dim=1) + known.constant
 
     return Dependent(schema.index(known.feature), parents, False, expected)
 

@@ -104,13 +104,25 @@ def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
     if path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts(**how)))
         return
-    fresh = path.with_name(f".{path.name}.part")
-    try:
+    with whole(path) as fresh:
         frame = batch.to_frame(**how)
         if path.suffix == ".csv":
             frame.to_csv(fresh, index_label="row")
         else:
             frame.to_parquet(fresh)
+
+
+def write_text(path: Path, content: str) -> None:
+    with whole(path) as fresh:
+        fresh.write_text(content, encoding="utf-8")
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Where to write a file, so that it is there whole or as it was before."""
+    fresh = path.with_name(f".{path.name}.part")
+    try:
+        yield fresh
         fresh.replace(path)
     except (OSError, ImportError) as error:
         raise GraceError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
@@ -118,28 +130,13 @@ def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
         fresh.unlink(missing_ok=True)
 
 
-def write_text(path: Path, content: str) -> None:
-    fresh = path.with_name(f".{path.name}.part")
-    try:
-        fresh.write_text(content, encoding="utf-8")
-        fresh.replace(path)
-    except OSError as error:
-        raise GraceError(f"{path} cannot be written: {error.strerror}") from error
-
-
 def write_picture(e: Explanation, path: Path) -> None:
     """An SVG is made here; any other format by matplotlib."""
     if path.suffix == ".svg":
         write_text(path, e.to_svg())
         return
-    fresh = path.with_name(f".{path.name}.part")
-    try:
+    with whole(path) as fresh:
         e.plot().savefig(fresh, format=path.suffix[1:], dpi=200)
-        fresh.replace(path)
-    except OSError as error:
-        raise GraceError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def domain_of(said: str) -> str | float:

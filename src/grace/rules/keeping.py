@@ -158,14 +158,20 @@ def _sum_lack(schema: Schema, rule: AtMost | Equal) -> Lack:
     slack += ROUNDING * scale
 
     def lack(rows: Tensor) -> Tensor:
-        total = torch.full_like(rows[:, 0], apart.constant)
-        for j, factor in terms:
-            total = total + factor * rows[:, j]
+        total = summed(rows, terms, apart.constant)
         short = total.abs() - slack if isinstance(rule, Equal) else -total - slack
         wrong = total <= slack if isinstance(rule, AtMost) and rule.strict else short > 0
         return torch.where(wrong, (short / scale).clamp_min(LEAST), 0.0)
 
     return lack
+
+
+def summed(rows: Tensor, terms: Sequence[tuple[int, float]], constant: float) -> Tensor:
+    """Multiples of columns of the rows, and a constant."""
+    total = torch.full_like(rows[:, 0], constant)
+    for j, factor in terms:
+        total = total + factor * rows[:, j]
+    return total
 
 
 def _if_then(schema: Schema, rule: IfThen) -> Lack:

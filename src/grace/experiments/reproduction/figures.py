@@ -11,6 +11,7 @@ from grace.errors import GraceError
 from grace.experiments.reproduction import paper
 from grace.experiments.reproduction.store import Figures
 from grace.experiments.reproduction.tables import ALONE, MEAN
+from grace.terminal import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -215,12 +216,5 @@ def save(figure: Figure, path: Path) -> None:
 
     for suffix, stamp in ((".png", None), (".svg", {"Date": None})):
         target = path.with_suffix(suffix)
-        fresh = target.with_name(f".{target.name}.part")
-        try:
-            with mpl.rc_context({"svg.hashsalt": "grace", "svg.fonttype": "none"}):
-                figure.savefig(fresh, format=suffix[1:], dpi=150, metadata=stamp)
-            fresh.replace(target)
-        except OSError as reason:
-            raise GraceError(f"{target} cannot be written: {reason.strerror}") from reason
-        finally:
-            fresh.unlink(missing_ok=True)
+        with whole(target) as fresh, mpl.rc_context({"svg.hashsalt": "grace", "svg.fonttype": "none"}):
+            figure.savefig(fresh, format=suffix[1:], dpi=150, metadata=stamp)
