@@ -15,8 +15,8 @@ import grace
 import reference
 from grace.ranking.entropy import filter_ranking
 from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
-from grace.ranking.local import logistic_weights, neighbourhood, rank_local
-from grace.ranking.neighbours import nearest_rows
+from grace.ranking.local import logistic_weights, neighbourhood, rank_local, two_class_weights
+from grace.ranking.neighbours import Points, nearest_rows
 from grace.ranking.tree import gini_importance
 
 
@@ -83,12 +83,29 @@ def test_local_weights_as_in_the_reference(classes: int, features: int) -> None:
     soft = rng.dirichlet(np.full(classes, 0.4), size=(n, m))
     used = np.ones((n, m), dtype=bool)
     used[0, 1:3] = False  # a class with too few rows
-    found = logistic_weights(torch.as_tensor(near), torch.as_tensor(soft), torch.as_tensor(used))
-    for i in range(n):
-        weights, _ = reference.local_weights(near[i][used[i]], soft[i][used[i]])
-        apart = weights - weights.mean(axis=0)
-        mine = found[i].numpy().T
-        assert mine - mine.mean(axis=0) == pytest.approx(apart, abs=1e-5)
+    for solver in (logistic_weights, two_class_weights) if classes == 2 else (logistic_weights,):
+        found = solver(torch.as_tensor(near), torch.as_tensor(soft), torch.as_tensor(used))
+        for i in range(n):
+            weights, _ = reference.local_weights(near[i][used[i]], soft[i][used[i]])
+            apart = weights - weights.mean(axis=0)
+            mine = found[i].numpy().T
+            assert mine - mine.mean(axis=0) == pytest.approx(apart, abs=1e-5)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 8), st.floats(0.01, 1000), st.booleans())
+@settings(max_examples=50)
+def test_both_solvers_find_the_same_weights(seed: int, features: int, q: int, scale: float, sure: bool) -> None:
+    rng = np.random.default_rng(seed)
+    near = torch.as_tensor(rng.normal(size=(4, 2 * q, features)) * scale)
+    near[0] = near[0, :1]  # points that are all the same
+    soft = torch.as_tensor(rng.dirichlet(np.full(2, 1e-3 if sure else 1.0), size=(4, 2 * q)))
+    soft[1] = soft[1, :1]  # and points that say the same
+    used = torch.as_tensor(rng.random((4, 2 * q)) < 0.8)
+    one, other = (solver(near, soft, used) for solver in (logistic_weights, two_class_weights))
+    apart = (one - one.mean(dim=2, keepdim=True)) - other
+    assert float(apart.abs().max()) <= 1e-4
+    alone = two_class_weights(near[2:3], soft[2:3], used[2:3])[0]
+    assert torch.allclose(other[2], alone, rtol=1e-7, atol=1e-9)
 
 
 def test_local_ranking_end_to_end() -> None:
@@ -125,7 +142,7 @@ def test_nearest_rows_are_exact(count: int) -> None:
     rng = np.random.default_rng(2)
     background = rng.integers(0, 4, (40, 3)).astype(float)  # many ties
     points = rng.integers(0, 4, (25, 3)).astype(float)
-    index, found = nearest_rows(torch.as_tensor(points), torch.as_tensor(background), count)
+    index, found = nearest_rows(torch.as_tensor(points), Points.of(torch.as_tensor(background)), count)
     for i, x in enumerate(points):
         order = np.lexsort([np.arange(40), ((background - x) ** 2).sum(axis=1)])[:count]
         assert index[i][found[i]].tolist() == order.tolist()
@@ -150,9 +167,9 @@ def test_equal_neighbours_are_the_same_alone_and_in_a_batch() -> None:
     generator = torch.Generator().manual_seed(0)
     codes = torch.randint(0, 3, (400, 4), generator=generator)
     background = torch.nn.functional.one_hot(codes, 3).flatten(1).to(torch.float64) / 2**0.5
-    points = background[:37]
-    together, _ = nearest_rows(points, background, 6)
-    alone = torch.cat([nearest_rows(points[[i]], background, 6)[0] for i in range(len(points))])
+    points, known = background[:37], Points.of(background)
+    together, _ = nearest_rows(points, known, 6)
+    alone = torch.cat([nearest_rows(points[[i]], known, 6)[0] for i in range(len(points))])
     assert torch.equal(together, alone)
     exact = torch.cdist(points, background).round(decimals=9)
     expected = exact.argsort(dim=1, stable=True)[:, :6]

@@ -11,6 +11,7 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.goal import Goal
 from grace.models.base import Model, checked_scores
+from grace.ranking.neighbours import Points
 from grace.space import Space
 
 
@@ -32,10 +33,15 @@ class Background:
         return self.scores.argmax(dim=1)
 
     @cached_property
-    def by_class(self) -> list[tuple[Tensor, Tensor]]:
-        """Positions and coordinates of the rows of each class that has any."""
+    def points(self) -> Points:
+        """The rows, to look for near ones."""
+        return Points.of(self.coordinates)
+
+    @cached_property
+    def by_class(self) -> list[tuple[Tensor, Points]]:
+        """Positions and points of the rows of each class that has any."""
         members = [positions(self.classes == c) for c in range(self.scores.shape[1])]
-        return [(index, self.coordinates[index]) for index in members if len(index)]
+        return [(index, Points.of(self.coordinates[index])) for index in members if len(index)]
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def way_back_from(problem: Problem, starts: int) -> Tensor:
         margins = problem.goal.select(index).margin(known.scores.expand(len(index), -1, -1))
         return margins >= problem.model.tolerance
 
-    near, found = nearest_rows(problem.space.euclidean(problem.rows), known.coordinates, starts, allowed)
+    near, found = nearest_rows(problem.space.euclidean(problem.rows), known.points, starts, allowed)
     best = problem.rows.clone()
     fewest = torch.full((len(best),), problem.max_features + 1, device=best.device)
     length = torch.full((len(best),), torch.inf, dtype=best.dtype, device=best.device)

@@ -19,5 +19,5 @@ def nearest(problem: Problem) -> Tensor:
         there = ~(gaps[index][:, None] != known_gaps).any(dim=2) if known_gaps.any() or gaps.any() else True
         return (margins >= problem.model.tolerance) & there  # no cell goes missing, and none turns up
 
-    index, found = nearest_rows(problem.space.euclidean(problem.rows), known.coordinates, 1, allowed)
+    index, found = nearest_rows(problem.space.euclidean(problem.rows), known.points, 1, allowed)
     return torch.where(found, known.rows[index[:, 0]], problem.rows)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from grace.memory import at_once
 from grace.problem import Problem
@@ -18,7 +19,9 @@ CHUNK_BYTES = 1 << 27
 MOST_AT_ONCE = 1 << 14  # small matrices that CUDA's solvers take in one batch
 NEWTON_STEPS = 30
 CONJUGATE_STEPS = 60
+HALVINGS = 20
 ACCURACY = 1e-5  # of the slope, and so of W, whose curvature is at least 1
+TRACE = 1e-9  # b is free but for so much, which picks one of its equivalent values
 
 
 def rank_local(problem: Problem, v: Tensor) -> Tensor:
@@ -40,7 +43,7 @@ def rank_local(problem: Problem, v: Tensor) -> Tensor:
         if problem.local_model == "tree":
             parts.append(gini_importance(near, soft, mask))
         else:
-            weights = logistic_weights(near, soft, mask)
+            weights = (two_class_weights if soft.shape[2] == 2 else logistic_weights)(near, soft, mask)
             parts.append((weights @ toward[here, :, None])[:, :, 0])
     return nearly_sorted(per_feature(problem, torch.cat(parts)))
 
@@ -49,8 +52,8 @@ def neighbourhood(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
     """Q: background positions (n, q x classes), and which of them are real: a class with fewer
     than q rows gives what it has."""
     index, used = [], []
-    for members, coordinates in problem.known_rows("the local method").by_class:
-        near, found = nearest_rows(points, coordinates, problem.neighbours)
+    for members, known in problem.known_rows("the local method").by_class:
+        near, found = nearest_rows(points, known, problem.neighbours)
         index.append(members[near])
         used.append(found)
     return torch.cat(index, dim=1), torch.cat(used, dim=1)
@@ -64,7 +67,7 @@ def both_sides(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
         return problem.goal.select(index).margin(known.scores.expand(len(index), -1, -1)) >= problem.model.tolerance
 
     sides = [
-        nearest_rows(points, known.coordinates, problem.neighbours, side)
+        nearest_rows(points, known.points, problem.neighbours, side)
         for side in (reaches, lambda index: ~reaches(index))
     ]
     return torch.cat([index for index, _ in sides], dim=1), torch.cat([found for _, found in sides], dim=1)
@@ -122,7 +125,7 @@ def logistic_weights(near: Tensor, soft: Tensor, used: Tensor) -> Tensor:
     ones = torch.ones_like(weight)
     basis = torch.cat([vector * root[:, None], ones], dim=2) * weight  # (n, m, m + 1), the last for b
     penalty = torch.ones(basis.shape[2], 1, dtype=near.dtype, device=near.device)
-    penalty[-1] = 1e-9  # b is free but for a trace that picks one of its equivalent values
+    penalty[-1] = TRACE
     theta = soft.new_zeros(len(near), basis.shape[2], soft.shape[2])
 
     left = torch.arange(len(near), device=near.device)  # rows that are not there yet
@@ -134,6 +137,51 @@ def logistic_weights(near: Tensor, soft: Tensor, used: Tensor) -> Tensor:
         theta[left] += step
     weights: Tensor = centred.mT @ (vector * inverse[:, None]) @ theta[:, :-1]
     return weights
+
+
+def two_class_weights(near: Tensor, soft: Tensor, used: Tensor) -> Tensor:
+    """`logistic_weights` for two classes, whose weights are opposite: W = (-d, d) / 2. At the optimum d is 2 sum_i
+    (y_i - p_i) x_i, so that Newton's method needs no more than one small system in a_i = y_i - p_i and b:
+
+        f = G a + b,  G = 2 X X',  (I + V G) a = V (f - b) + y - p,  sum_i a_i = 0,  V = diag p (1 - p)
+    """
+    weight = used.to(near.dtype)[:, :, None]
+    centred = (near - (near * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True).clamp_min(1)) * weight
+    gram = 2 * centred @ centred.mT
+    eye = torch.eye(gram.shape[1], dtype=near.dtype, device=near.device)
+    y = soft[:, :, 1:] * weight
+    a, b, f = torch.zeros_like(y), torch.zeros_like(y[:, :1]), torch.zeros_like(y)
+    loss = torch.full_like(b, torch.inf)
+    for _ in range(NEWTON_STEPS):
+        p = f.sigmoid() * weight
+        wrong = y - p
+        slope = wrong - a
+        size = (slope * (gram @ slope)).sum(dim=1, keepdim=True) / 2 + slope.sum(dim=1, keepdim=True).square()
+        rough = size > ACCURACY**2
+        if not rough.any():
+            break
+        variance = p * (1 - p)
+        root = variance.sqrt()
+        factor, _ = torch.linalg.cholesky_ex(eye + root * gram * root.mT)
+        right = variance * f + wrong
+        solved = torch.cholesky_solve(root * torch.cat([gram @ right, torch.ones_like(f)], dim=2), factor) * root
+        free, shift = right - solved[:, :, :1], solved[:, :, 1:]
+        new_b = free.sum(dim=1, keepdim=True) / (shift.sum(dim=1, keepdim=True) + TRACE)
+        new_a = free - new_b * shift
+        for _ in range(HALVINGS):  # halve the step of the rows that it does not help
+            pull = gram @ new_a
+            new_f = pull + new_b
+            new = ((softplus(new_f) - y * new_f) * weight + new_a * pull / 2).sum(dim=1, keepdim=True)
+            worse = rough & (new > loss + 1e-12 * loss.abs())
+            if not worse.any():
+                break
+            new_a, new_b = torch.where(worse, (a + new_a) / 2, new_a), torch.where(worse, (b + new_b) / 2, new_b)
+        a, b, f, loss = (
+            torch.where(rough, there, here)
+            for there, here in zip((new_a, new_b, new_f, new), (a, b, f, loss), strict=True)
+        )
+    half = centred.mT @ a
+    return torch.cat([-half, half], dim=2)
 
 
 def newton_step(theta: Tensor, basis: Tensor, soft: Tensor, weight: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor]:
@@ -152,7 +200,7 @@ def newton_step(theta: Tensor, basis: Tensor, soft: Tensor, weight: Tensor, pena
 
     step = conjugate_gradients(curvature, -slope, basis.square().mT @ (p * (1 - p)) + penalty)
     before, size = objective(theta), torch.ones_like(theta[:, :1, :1])
-    for _ in range(20):  # halve the step of the rows that it does not help
+    for _ in range(HALVINGS):  # halve the step of the rows that it does not help
         worse = objective(theta + size * step) > before + 1e-12 * before.abs()
         if not worse.any():
             break
