@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import grace
-from grace.polish import on_grid, polish, to_grid
+from grace.decimals import Decimals
+from grace.polish import polish
 from problems import BOX, Formula
 
 
@@ -83,9 +84,10 @@ def test_whole_numbers_stay_whole() -> None:
 @pytest.mark.parametrize("digits", [-2, 0, 1, 3, 7])
 def test_the_grid_is_made_of_the_nearest_doubles(digits: int) -> None:
     steps = torch.arange(-999, 1000, 7, dtype=torch.float64)
-    values = on_grid(steps, torch.tensor(digits))
+    grid = Decimals.of(torch.tensor(digits))
+    values = grid.values(steps)
     assert values.tolist() == [float(f"{int(s)}e{-digits}") for s in steps]
-    assert (to_grid(values, torch.tensor(digits)) == steps).all()
+    assert (grid.steps(values) == steps).all()
 
 
 def test_many_changes_are_taken_back_one_by_one() -> None:

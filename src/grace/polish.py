@@ -6,38 +6,45 @@ Order of preference: fewest features, smallest distance, fewest digits.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations
 
 import torch
 from torch import Tensor
 
+from grace.decimals import Decimals
 from grace.memory import at_once
 from grace.problem import Problem, positions
 from grace.space import nearly_first, nearly_sorted
 
 EXHAUSTIVE = 10  # up to this many changes every subset is tried
 MORE_DIGITS = 6  # how many digits beyond the usual ones a value may get if nothing coarser works
-SCAN = 16  # values tried between x and the candidate before bisection
-ROUNDS_OF_FOUR = 30  # of four parts each: enough for any number of steps
-QUARTERS = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
+SCAN = 16  # values tried between x and the candidate before the first that works is closed in on
+HALVINGS = 64  # enough for any number of steps
 ROUNDS = 4
 CHUNK_BYTES = 1 << 27
 
 
 def polish(problem: Problem, contrast: Tensor) -> Tensor:
     """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
-    contrast, digits = sayable(problem, contrast)
+    contrast, more = sayable(problem, contrast)
     contrast = irreducible(problem, contrast)
-    left = torch.arange(len(contrast), device=contrast.device)
+    left, part = torch.arange(len(contrast), device=contrast.device), problem
     for _ in range(ROUNDS):
-        part = problem.select(left)
-        pulled = pull_back(part, contrast[left], digits[left])
+        pulled = pull_back(part, contrast[left], more[left])
         contrast[left] = irreducible(part, pulled)
         # a value pulled back may have made another change superfluous: pull again there
         left = left[(contrast[left] != pulled).any(dim=1)]
         if len(left) == 0:
             break
+        part = problem.select(left)
     return contrast
+
+
+def first_columns(changed: Tensor) -> Tensor:
+    """The columns that are true in each row (n, d), then others: as many as the row with most of them has."""
+    most = int(changed.sum(dim=1).max()) if len(changed) else 0
+    return changed.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :most]
 
 
 # -- values a person can say ----------------------------------------------------------------------
@@ -45,69 +52,42 @@ def polish(problem: Problem, contrast: Tensor) -> Tensor:
 
 def sayable(problem: Problem, contrast: Tensor) -> tuple[Tensor, Tensor]:
     """Round changed numbers away from x to as many digits as a person would use, more only where
-    nothing coarser works. Returns the rows and the digits (n, d) they were rounded to."""
-    space = problem.space
-    out = contrast.clone()
-    digits = space.digits.to(out.dtype).repeat(len(out), 1)
-    left = torch.arange(len(out), device=out.device)
-    for more in range(MORE_DIGITS + 1):
-        if len(left) == 0:
+    nothing coarser works. Returns the rows, and how many more digits (n,) they have."""
+    more = torch.zeros(len(contrast), dtype=torch.int64, device=contrast.device)
+    rounded, works = round_away(problem, contrast, more)
+    out = torch.where(works[:, None], rounded, contrast)
+    left = positions(~works)
+    while len(left):
+        more[left] += 1
+        if int(more[left[0]]) > MORE_DIGITS:  # nothing sayable works: the values stay as they were found
             break
-        level = digits_at(problem, more)
-        part = problem.select(left)
-        rounded, fits = round_away(part, contrast[left], level)
-        works = fits & part.reached(rounded)
+        rounded, works = round_away(problem.select(left), contrast[left], more[left])
         out[left[works]] = rounded[works]
-        digits[left] = level.to(digits.dtype)
         left = left[~works]
-    digits[left] = torch.nan  # nothing sayable works: the values stay as they were found
-    return out, digits
+    return out, more
 
 
-def digits_at(problem: Problem, more: int) -> Tensor:
-    """The digits of each feature when `more` are allowed; a whole number never gets decimals."""
-    level = problem.space.digits + more
-    return torch.where(problem.space.is_integer, level.clamp_max(0), level)
+def digits_of(problem: Problem, columns: Tensor, more: Tensor) -> Tensor:
+    """The digits of some features (n, c) when so many more (n,) are allowed; a whole number never gets decimals."""
+    digits = problem.space.digits[columns] + more[:, None]
+    return torch.where(problem.space.is_integer[columns], digits.clamp_max(0), digits)
 
 
-def power(digits: Tensor) -> Tensor:
-    """10**digits, exact for the digits that occur."""
-    return torch.pow(torch.full_like(digits, 10.0, dtype=torch.float64), digits.abs().to(torch.float64)).round()
-
-
-def on_grid(steps: Tensor, digits: Tensor) -> Tensor:
-    """The double nearest to the decimal number steps x 10**-digits."""
-    ten = power(digits)
-    return torch.where(digits >= 0, steps / ten, steps * ten)
-
-
-def to_grid(values: Tensor, digits: Tensor) -> Tensor:
-    """values x 10**digits, with what is whole but for rounding made whole."""
-    ten = power(digits)
-    steps = torch.where(digits >= 0, values * ten, values / ten)
-    whole = steps.round()
-    return torch.where((steps - whole).abs() < 1e-7 * whole.abs().clamp_min(1), whole, steps)
-
-
-def within(problem: Problem, steps: Tensor, digits: Tensor) -> Tensor:
-    """Grid steps moved inside the range of each feature."""
-    steps = torch.minimum(steps, to_grid(problem.high, digits).floor())
-    steps = torch.maximum(steps, to_grid(problem.low, digits).ceil())
-    value = on_grid(steps, digits)
-    return torch.where(value > problem.high, steps - 1, torch.where(value < problem.low, steps + 1, steps))
-
-
-def round_away(problem: Problem, candidate: Tensor, digits: Tensor) -> tuple[Tensor, Tensor]:
-    """Changed numbers rounded away from x onto the grid, and whether that kept every change a change."""
-    rows = problem.rows
-    up = candidate > rows
-    steps = to_grid(candidate, digits)
-    steps = within(problem, torch.where(up, steps.ceil(), steps.floor()), digits)
-    value = on_grid(steps, digits)
-    changed = (candidate != rows) & problem.space.is_numeric
-    inside = (value >= problem.low) & (value <= problem.high)
-    kept = inside & torch.where(up, value > rows, value < rows)
-    return torch.where(changed, value, candidate), (kept | ~changed).all(dim=1)
+def round_away(problem: Problem, candidate: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
+    """Changed numbers rounded away from x, and whether that kept every change a change that reaches the goal."""
+    changed = (candidate != problem.rows) & problem.space.is_numeric
+    columns = first_columns(changed)
+    mask = changed.gather(1, columns)
+    x, value, low, high = (t.gather(1, columns) for t in (problem.rows, candidate, problem.low, problem.high))
+    grid = Decimals.of(digits_of(problem, columns, more))
+    steps, least, most = grid.steps(torch.stack([value, low, high]))
+    up = value > x
+    steps = torch.maximum(torch.minimum(torch.where(up, steps.ceil(), steps.floor()), most.floor()), least.ceil())
+    near = grid.values(steps)
+    near = grid.values(torch.where(near > high, steps - 1, torch.where(near < low, steps + 1, steps)))
+    kept = (near >= low) & (near <= high) & torch.where(up, near > x, near < x)
+    rounded = candidate.scatter(1, columns, torch.where(mask, near, value))
+    return rounded, (kept | ~mask).all(dim=1) & problem.reached(rounded)
 
 
 # -- irreducible ----------------------------------------------------------------------------------
@@ -121,38 +101,35 @@ def irreducible(problem: Problem, contrast: Tensor) -> Tensor:
     if len(large):
         out[large] = drop_one_by_one(problem.select(large), out[large])
         count = (out != problem.rows).sum(dim=1)
-    for size in range(2, EXHAUSTIVE + 1):
-        these = positions(count == size)
-        if len(these) == 0:
+    for size, many in enumerate(count.bincount(minlength=2).tolist()):
+        if many == 0 or not 2 <= size <= EXHAUSTIVE:
             continue
+        these = positions(count == size)
         chunk = max(1, at_once(CHUNK_BYTES, out.device) // (8 * out.shape[1] << size))
-        for start in range(0, len(these), chunk):
+        for start in range(0, many, chunk):
             part = these[start : start + chunk]
             out[part] = smallest_subset(problem.select(part), out[part], size)
     return out
 
 
 def smallest_subset(problem: Problem, contrast: Tensor, size: int) -> Tensor:
-    """Try every proper subset of exactly `size` changes, small ones first."""
-    rows = problem.rows
-    where = (contrast != rows).to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :size]
-    out = contrast.clone()
-    left = torch.arange(len(out), device=out.device)
-    for few in range(1, size):
-        choices = torch.tensor(list(combinations(range(size), few)), device=out.device)
-        keep = torch.zeros(len(left), len(choices), rows.shape[1], dtype=torch.bool, device=out.device)
-        keep.scatter_(2, where[left][:, choices], True)
-        tried = torch.where(keep, contrast[left][:, None], rows[left][:, None])
-        part = problem.select(left)
-        works = part.reached(tried)
-        cost = problem.space.distance(rows[left][:, None], tried)
-        best = nearly_first(torch.where(works, cost, cost.amax(dim=1, keepdim=True) * 2 + 1))
-        some = works.any(dim=1)
-        out[left[some]] = tried[some, best[some]]
-        left = left[~some]
-        if len(left) == 0:
-            break
-    return out
+    """The smallest proper subset of exactly `size` changes that works, and of those the nearest."""
+    rows = problem.rows[:, None]
+    chosen = [choice for few in range(1, size) for choice in combinations(range(size), few)]
+    taken = torch.tensor([[j in choice for j in range(size)] for choice in chosen], device=contrast.device)
+    columns = first_columns(contrast != problem.rows)[:, None].expand(-1, len(taken), -1)
+    keep = torch.zeros(len(contrast), *taken.shape[:1], contrast.shape[1], dtype=torch.bool, device=contrast.device)
+    keep.scatter_(2, columns, taken.expand(len(contrast), -1, -1))
+    tried = torch.where(keep, contrast[:, None], rows)
+    works = problem.reached(tried)
+    some = works.any(dim=1)
+    if not some.any():
+        return contrast
+    cost = problem.space.distance(rows, tried)
+    beyond = cost.amax(dim=1, keepdim=True) * 2 + 1
+    best = nearly_first(torch.where(works, cost + taken.sum(dim=1) * beyond, size * beyond))
+    least = tried.gather(1, best[:, None, None].expand(-1, 1, contrast.shape[1]))[:, 0]
+    return torch.where(some[:, None], least, contrast)
 
 
 def drop_one_by_one(problem: Problem, contrast: Tensor) -> Tensor:
@@ -171,30 +148,27 @@ def drop_one_by_one(problem: Problem, contrast: Tensor) -> Tensor:
 # -- back to the boundary -------------------------------------------------------------------------
 
 
-def pull_back(problem: Problem, contrast: Tensor, digits: Tensor) -> Tensor:
+def pull_back(problem: Problem, contrast: Tensor, more: Tensor) -> Tensor:
     """Move each changed number, one after another, as far back towards x as the goal allows; first the
     one that gives up least margin for its distance."""
     out = contrast.clone()
-    changed = (out != problem.rows) & problem.space.is_numeric & ~digits.isnan()
-    most = int(changed.sum(dim=1).max()) if len(out) else 0
-    if most == 0:
-        return out
+    changed = (out != problem.rows) & problem.space.is_numeric & (more <= MORE_DIGITS)[:, None]
     order = cheapest_first(problem, out, changed)
-    for place in range(most):
-        feature = order[:, place]
-        index = torch.arange(len(out), device=out.device)
-        these = positions(changed[index, feature])
-        if len(these):
-            part = problem.select(these)
-            out[these] = pull_back_one(part, out[these], feature[these], digits[these])
+    moved = changed.gather(1, order)
+    for place in range(order.shape[1]):
+        these = positions(moved[:, place])
+        if len(these) == len(out):
+            out = pull_back_one(problem, out, order[:, [place]], more)
+        elif len(these):
+            out[these] = pull_back_one(problem.select(these), out[these], order[these][:, [place]], more[these])
     return out
 
 
 def cheapest_first(problem: Problem, contrast: Tensor, changed: Tensor) -> Tensor:
     """Changed features by margin lost per distance won when the change is taken back, least first."""
-    count = int(changed.sum(dim=1).max())
-    order = changed.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :count]
-    if count == 1:
+    order = first_columns(changed)
+    count = order.shape[1]
+    if count <= 1:
         return order
     restored = contrast[:, None].repeat(1, count, 1)
     restored.scatter_(2, order[:, :, None], problem.rows.gather(1, order)[:, :, None])
@@ -206,47 +180,80 @@ def cheapest_first(problem: Problem, contrast: Tensor, changed: Tensor) -> Tenso
     return order.gather(1, key.argsort(dim=1, stable=True))
 
 
-def pull_back_one(problem: Problem, contrast: Tensor, feature: Tensor, digits: Tensor) -> Tensor:
-    """The nearest value on the grid for one feature per row: a scan, then bisection before the first hit."""
-    column = feature[:, None]
-    level = digits.gather(1, column)[:, 0]
-    x = problem.rows.gather(1, column)[:, 0]
-    end = to_grid(contrast.gather(1, column)[:, 0], level).round()
-    sign = torch.where(contrast.gather(1, column)[:, 0] > x, 1.0, -1.0)
+def pull_back_one(problem: Problem, contrast: Tensor, column: Tensor, more: Tensor) -> Tensor:
+    """The nearest decimal number for one feature (n, 1) per row: a scan, then the first that works is closed in on,
+    where the margins say it should be."""
+    x, value, low, high = (t.gather(1, column) for t in (problem.rows, contrast, problem.low, problem.high))
+    grid = Decimals.of(digits_of(problem, column, more))
+    at, end, least, most = torch.split(grid.steps(torch.cat([x, value, low, high], dim=1)), 1, dim=1)
+    up = value > x
+    sign = torch.where(up, 1.0, -1.0)
     # the first step beyond x that lies in the range
-    low = to_grid(problem.low.gather(1, column)[:, 0], level).ceil()
-    high = to_grid(problem.high.gather(1, column)[:, 0], level).floor()
-    at = to_grid(x, level)
-    begin = torch.where(sign > 0, torch.maximum(at.floor() + 1, low), torch.minimum(at.ceil() - 1, high))
-    length = ((end - begin) * sign).clamp_min(0)
-
-    def reached(offset: Tensor, which: Tensor | slice) -> Tensor:
-        """Whether the rows `which` reach the goal `offset` (n, m) steps beyond the first."""
-        value = on_grid(begin[which][:, None] + sign[which][:, None] * offset, level[which][:, None])
-        rows = contrast[which][:, None].repeat(1, offset.shape[1], 1)
-        rows.scatter_(2, column[which][:, None].expand(-1, offset.shape[1], 1), value[:, :, None])
-        return (problem if isinstance(which, slice) else problem.select(which)).reached(rows)
-
-    every = slice(None)
-    share = torch.linspace(0, 1, SCAN, dtype=contrast.dtype, device=contrast.device)
-    tried = (length[:, None] * share).floor()
-    tried[:, -1] = length
-    hits = reached(tried, every)
+    begin = torch.where(up, torch.maximum(at.floor() + 1, least.ceil()), torch.minimum(at.ceil() - 1, most.floor()))
+    line = Line(problem, contrast, column, grid, begin, sign)
+    length = ((end.round() - begin) * sign).clamp_min(0)
+    tried = (length * torch.linspace(0, 1, SCAN, dtype=x.dtype, device=x.device)).floor()
+    margin = line.margin(tried)
+    hits = margin >= problem.model.tolerance
     hits[:, -1] = True  # the candidate itself
-    first = nearly_first((~hits).to(contrast.dtype))
-    works = tried.gather(1, first[:, None])[:, 0]
-    fails = torch.where(first > 0, tried.gather(1, (first - 1).clamp_min(0)[:, None])[:, 0], works)
-    for _ in range(ROUNDS_OF_FOUR):
-        left = positions(works - fails > 1)
-        if len(left) == 0:
+    first = hits.to(torch.uint8).argmax(dim=1, keepdim=True)
+    last = (first - 1).clamp_min(0)
+    works = tried.gather(1, first)
+    fails = torch.where(first > 0, torch.minimum(tried.gather(1, last), works - 1), works - 1)
+    works = closed_in(line, fails, works, margin.gather(1, last), margin.gather(1, first))
+    return contrast.scatter(1, column, torch.where(works == length, value, line.values(works)))
+
+
+@dataclass(frozen=True)
+class Line:
+    """Rows in which one feature moves by whole steps from where it begins, away from x."""
+
+    problem: Problem
+    rows: Tensor
+    column: Tensor
+    grid: Decimals
+    begin: Tensor
+    sign: Tensor
+
+    def values(self, steps: Tensor) -> Tensor:
+        return self.grid.values(self.begin + self.sign * steps)
+
+    def margin(self, steps: Tensor) -> Tensor:
+        """The margin (n, m) after so many steps (n, m)."""
+        rows = self.rows[:, None].repeat(1, steps.shape[1], 1)
+        rows.scatter_(2, self.column[:, None].expand(-1, steps.shape[1], 1), self.values(steps)[:, :, None])
+        return self.problem.margin(rows)
+
+    def select(self, index: Tensor) -> Line:
+        parts = (self.rows[index], self.column[index], self.grid.select(index), self.begin[index], self.sign[index])
+        return Line(self.problem.select(index), *parts)
+
+
+def closed_in(line: Line, fails: Tensor, works: Tensor, below: Tensor, above: Tensor) -> Tensor:
+    """The number of steps (n, 1), after one that fails, that works: between two such, and their margins, is tried where
+    the margin should change its sign, were it straight, and the middle."""
+    tolerance = line.problem.model.tolerance
+    found, left = works.clone(), torch.arange(len(works), device=works.device)
+    for _ in range(HALVINGS):
+        apart = works - fails
+        going = apart > 1
+        many = int(going.sum())
+        if many == 0:
             break
-        open_ = every if len(left) == len(works) else left
-        apart = works[open_] - fails[open_]
-        tried = fails[open_][:, None] + (apart[:, None] * QUARTERS.to(apart.device)).floor().clamp_min(1)
-        ok = reached(tried, open_)
-        ends = torch.cat([fails[open_][:, None], tried, works[open_][:, None]], dim=1)
-        first = nearly_first((~torch.cat([ok, torch.ones_like(ok[:, :1])], dim=1)).to(apart.dtype))[:, None]
-        works[open_], fails[open_] = ends.gather(1, first + 1)[:, 0], ends.gather(1, first)[:, 0]
-    value = on_grid(begin + sign * works, level)
-    same = works == length
-    return contrast.scatter(1, column, torch.where(same, contrast.gather(1, column)[:, 0], value)[:, None])
+        if 2 * many <= len(going):
+            found[left] = works
+            keep = positions(going[:, 0])
+            left, line = left[keep], line.select(keep)
+            fails, works, below, above, apart = (t[keep] for t in (fails, works, below, above, apart))
+        share = ((tolerance - below) / (above - below)).nan_to_num(0.5, 0.5, 0.5).clamp(0, 1)
+        guess = fails + (apart * share).floor()
+        tried = torch.cat([guess, guess + 1, fails + (apart / 2).floor()], dim=1)
+        tried = torch.maximum(torch.minimum(tried, works - 1), fails + 1).sort(dim=1).values
+        margin = line.margin(tried)
+        steps, margins = torch.cat([fails, tried, works], dim=1), torch.cat([below, margin, above], dim=1)
+        hits = torch.cat([margin >= tolerance, works > fails], dim=1)
+        first = hits.to(torch.uint8).argmax(dim=1, keepdim=True)
+        fails, works = steps.gather(1, first), steps.gather(1, first + 1)
+        below, above = margins.gather(1, first), margins.gather(1, first + 1)
+    found[left] = works
+    return found

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from grace.answers import Answers
+from grace.decimals import Decimals
 from grace.dependence import Dependence, coordinates
 from grace.errors import GraceError
 from grace.features import Categorical, Floats, Numeric
 from grace.goal import Goal
 from grace.models.base import Model, checked_scores
-from grace.polish import on_grid, to_grid
 from grace.problem import Background, Problem
 from grace.rules import Equal, Follows, Rule, Sum
 from grace.rules.keeping import Kept, decided, digits_of, kept_by, summed
@@ -162,12 +162,13 @@ class Realism:
             j, now, then = dependent.column, dependent.expected(out), origins.expected[:, place]
             own, spread = origins.rows[:, j], space.spread[j]
             if dependent.exact:
-                digits = torch.full_like(own, digits_of(self.schema.features[j]))
-                value = on_grid(to_grid(now, digits).round(), digits)
+                grid = Decimals.of(torch.full_like(own, digits_of(self.schema.features[j])))
+                value = grid.values(grid.steps(now).round())
                 moves = (now - then).abs() > SAME * spread
             else:
                 digits = space.digits[j].to(own.dtype).expand_as(own)
-                value = on_grid(to_grid(own + now - then, digits).round(), digits)
+                grid = Decimals.of(digits)
+                value = grid.values(grid.steps(own + now - then).round())
                 value = torch.minimum(torch.maximum(value, origins.low[:, j]), origins.high[:, j])
                 least = torch.maximum(0.5 * 10.0**-digits, LEAST * spread)
                 moves = ((now - then).abs() >= least) & (moved[:, j] == own)
