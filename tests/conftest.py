@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from grace.web.served import Served
 
 torch.set_num_threads(1)
+settings.register_profile("shared", deadline=None)  # a slow moment of a shared machine is no defect
+settings.load_profile("shared")
 CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
 
 

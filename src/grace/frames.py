@@ -26,7 +26,7 @@ def as_frame(rows: Any) -> pd.DataFrame:
         frame = pd.DataFrame(list(rows))
     else:
         frame = _other_frame(rows)
-    if not all(isinstance(c, str) for c in frame.columns):
+    if not isinstance(frame.columns.dtype, pd.StringDtype) and not all(isinstance(c, str) for c in frame.columns):
         frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     return frame
 

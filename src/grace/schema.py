@@ -211,18 +211,19 @@ class Schema:
         no_duplicates(given, "column")
         known = set(given)
         names = [c for f in self.features for c in ([f.name] if f.name in known else columns_of(f))]
-        if given != names:
-            for name in names:
-                if name not in known:
-                    raise GraceError(f"column {name!r} is missing from the rows; the model needs {some(names)}")
-            for column in given:
-                if column not in names and column != self.target:
-                    raise GraceError(f"column {column!r} is unknown to the model; drop it")
-            place = {column: i for i, column in enumerate(given)}
-            frame = frame.iloc[:, [place[name] for name in names]]  # by position: by name takes milliseconds
-        plain_rows = plain_numbers(frame, self.features)
+        for name in names:
+            if name not in known:
+                raise GraceError(f"column {name!r} is missing from the rows; the model needs {some(names)}")
+        needed = {*names, self.target}
+        for column in given:
+            if column not in needed:
+                raise GraceError(f"column {column!r} is unknown to the model; drop it")
+        place = {column: i for i, column in enumerate(given)}
+        places = [place[name] for name in names]  # by position: by name takes milliseconds
+        plain_rows = plain_numbers(frame, places, self.features)
         if plain_rows is not None:
             return plain_rows
+        frame = frame.iloc[:, places]
         out = np.empty((len(frame), len(self.features)))
         for j, feature in enumerate(self.features):
             cells = cells_of(frame, feature, feature.name)

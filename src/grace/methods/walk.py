@@ -106,41 +106,43 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
     found = problem.rows.clone()
     reached = torch.zeros(len(found), dtype=torch.bool, device=found.device)
     live, part, current, target = torch.arange(len(found), device=found.device), problem, problem.rows, v[:, None]
-    push = torch.ones(len(found), dtype=found.dtype, device=found.device)
+    push = torch.ones_like(target, dtype=found.dtype)
     best, last, aim = torch.full_like(push, -torch.inf), torch.full_like(push, -torch.inf), torch.ones_like(push)
-    idle, done = torch.zeros_like(live), torch.zeros_like(reached)
-    moves = space.per_coordinate(subset)
+    idle, done = torch.zeros_like(target), torch.zeros_like(target, dtype=torch.bool)
+    scale = space.per_coordinate(subset) * space.scale  # of the coordinates that move
     for _ in range(problem.steps + 1):
         scores, slopes = model.slopes(current, Towards(part.goal, target), subset)
         margins = part.goal.margins(scores)
-        hit = margins.amax(dim=1) >= model.tolerance
-        margin = margins.gather(1, target)[:, 0]
+        hit = margins.amax(dim=1, keepdim=True) >= model.tolerance
+        margin = margins.gather(1, target)
 
-        unit = outward_removed(part, current, slopes[:, 0]) * moves * space.scale
-        steep = unit.square().sum(dim=1)
+        unit = outward_removed(part, current, slopes[:, 0]) * scale
+        steep = unit.square().sum(dim=1, keepdim=True)
         closed = (margin - last) / aim
-        poor = (closed > -1e-6) & (closed < POOR)
-        push = torch.where(poor, push * 2, torch.where(closed < 0, 1.0, push))
+        push = torch.where(closed < POOR, torch.where(closed > -1e-6, push * 2, 1.0), push)
         last = margin
         better = margin > best + PROGRESS * margin.abs()
         best = torch.where(better, margin, best)
-        idle = torch.where(better, 0, idle + 1)
-        done |= ~(~hit & (steep > 0) & (idle < PATIENCE) & (push < 2.0**PUSHES))
-        if int(done.sum()) * DROP >= len(live):
-            out, go = positions(done), positions(~done)
-            found[live[out]], reached[live[out]] = current[out], hit[out]
+        idle = (idle + 1).masked_fill(better, 0)
+        done = done | hit | (idle >= PATIENCE) | (push >= 2.0**PUSHES) | ~(steep > 0)
+        ended = int(done.sum())
+        if ended * DROP >= len(live):
+            out, go = positions(done[:, 0]), positions(~done[:, 0])
+            found[live[out]], reached[live[out]] = current[out], hit[out, 0]
             if len(go) == 0:
                 return found, reached, torch.zeros_like(reached)
-            part = part.select(go)
-            live, current, target, subset, moves, done = (t[go] for t in (live, current, target, subset, moves, done))
+            part, ended = part.select(go), 0
+            live, current, target, subset, scale, done = (t[go] for t in (live, current, target, subset, scale, done))
             unit, steep, margin = (t[go] for t in (unit, steep, margin))
             push, best, last, idle = (t[go] for t in (push, best, last, idle))
 
         aim = (-margin).clamp_min(0) * (1 + OVERSHOOT) + MARGIN
-        # rows that are done stay where they are until they drop out
-        stride = ((push * aim / steep)[:, None] * unit * space.scale).masked_fill(done[:, None], 0)
+        stride = (push * aim / steep) * unit * space.scale
+        if ended:  # rows that are done stay where they are until they drop out
+            stride = stride.masked_fill(done, 0)
         landed = part.land(space.lift(current) + stride)
         current = torch.where(space.per_feature(stride.abs()) > 0, landed, current)
+    done = done[:, 0]
     out = positions(done)
     if len(out):
         found[live[out]], reached[live[out]] = current[out], part.select(out).reached(current[out])
@@ -153,12 +155,12 @@ def outward_removed(problem: Problem, rows: Tensor, slope: Tensor) -> Tensor:
     """The slope without the coordinates that sit at their bound and are pushed outwards."""
     space = problem.space
     if not space.categorical:
-        out = ((rows >= problem.high) & (slope > 0)) | ((rows <= problem.low) & (slope < 0))
-        return slope.masked_fill(out, 0)
+        room = torch.where(slope > 0, problem.high - rows, rows - problem.low)
+        return slope.masked_fill(room <= 0, 0)
     numeric = space.is_numeric
     x, g = rows[:, numeric], slope[:, : space.plain]
-    out = ((x >= problem.high[:, numeric]) & (g > 0)) | ((x <= problem.low[:, numeric]) & (g < 0))
-    return torch.cat([g.masked_fill(out, 0), slope[:, space.plain :]], dim=1)
+    room = torch.where(g > 0, problem.high[:, numeric] - x, x - problem.low[:, numeric])
+    return torch.cat([g.masked_fill(room <= 0, 0), slope[:, space.plain :]], dim=1)
 
 
 def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:

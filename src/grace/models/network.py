@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import embedding, linear
 
 from grace.features import Categorical, Numeric
 from grace.goal import Towards
@@ -71,11 +71,16 @@ class Network(nn.Module):
             if contests is None:
                 back = recorded(margins, scores) @ last.weight
             else:
-                back = last.weight[contests[0]] - last.weight[contests[1]]
+                back = embedding(contests[0], last.weight) - embedding(contests[1], last.weight)
+            several = back.shape[1]
+            back = back.flatten(0, 1)
             for layer, mask in zip(inner[::-1], on[::-1], strict=True):
-                back = (back * mask[:, None]) @ layer.weight
-            back[:, :, : len(self.scale)] /= self.scale
-        return scores, back
+                back = (back * (mask if several == 1 else mask.repeat_interleave(several, dim=0))) @ layer.weight
+            if self.categorical:
+                back[:, : len(self.scale)] /= self.scale
+            else:
+                back = back / self.scale
+        return scores, back.reshape(len(rows), several, -1)
 
     def embed(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
         """The input of the first linear layer: scaled numbers, then embedded categories."""

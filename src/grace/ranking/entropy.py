@@ -15,11 +15,12 @@ def filter_ranking(order: Tensor, conflict: Tensor, most: int, free: Tensor | No
     rank = torch.empty_like(order).scatter_(1, order, torch.arange(d, device=order.device).expand(n, d))
     if free is not None:
         rank.masked_fill_(~free, d)
-    kept = torch.full((n, min(most, d)), -1, dtype=torch.int64, device=order.device)
-    for k in range(kept.shape[1]):
+    out = conflict | torch.eye(
+        d, dtype=torch.bool, device=order.device
+    )  # what a kept feature rules out, itself included
+    kept = []
+    for _ in range(min(most, d)):
         best, feature = rank.min(dim=1)
-        passes = best < d
-        kept[:, k] = torch.where(passes, feature, -1)
-        rank.masked_fill_(conflict[feature] & passes[:, None], d)
-        rank.scatter_(1, feature[:, None], d)
-    return kept
+        kept.append(torch.where(best < d, feature, -1))
+        rank.masked_fill_(out.index_select(0, feature), d)  # where none is left, this changes nothing
+    return torch.stack(kept, dim=1)
