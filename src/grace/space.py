@@ -46,6 +46,7 @@ class Space:
         self.spread = tensor([f.spread or 1.0 for f in schema.features])
         self.gap = tensor([f.gap if isinstance(f, Numeric) else torch.nan for f in schema.features])
         self.measured = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
+        self.has_unordered = any(isinstance(f, Categorical) and not f.ordered for f in schema.features)
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
         self.vectors: dict[int, Tensor] = {}
         self.open: dict[int, Tensor] = {}
@@ -147,7 +148,10 @@ class Space:
     def cost(self, rows: Tensor, others: Tensor) -> Tensor:
         """The part of each feature in the distance."""
         apart = others - rows
-        return self.weight * torch.where(self.measured, apart.abs() / self.spread, (apart != 0).to(apart.dtype))
+        length = apart.abs() / self.spread
+        if self.has_unordered:
+            length = torch.where(self.measured, length, (apart != 0).to(apart.dtype))
+        return self.weight * length
 
     def gain(self, rows: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """The most that each feature could bring within its range if the slope stayed as it is."""

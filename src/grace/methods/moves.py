@@ -106,13 +106,14 @@ def moves_of(problem: Problem) -> Moves:
     anchor = torch.minimum(torch.maximum(problem.rows, problem.low), problem.high)[:, numeric]
     spread = space.spread[numeric]
     down, up = anchor - problem.low[:, numeric], problem.high[:, numeric] - anchor
-    one_down, one_up = (ladder(room, spread, VALUES) for room in (down, up))
-    two_down, two_up = (ladder(room, spread, VALUES // 2) for room in (down, up))
-    two = torch.cat([anchor[..., None] - two_down, anchor[..., None] + two_up], dim=2)
-    one = torch.where((up > 0)[..., None], anchor[..., None] + one_up, anchor[..., None] - one_down)
-    # a number with room on one side only gets all its values there
-    value = torch.where(((down > 0) & (up > 0))[..., None], two, one)
-    value = torch.where(space.is_integer[numeric][:, None], value.round(), value)
+    two_down, two_up = ladder(torch.stack([down, up]), spread, VALUES // 2)
+    value = torch.cat([anchor[..., None] - two_down, anchor[..., None] + two_up], dim=2)
+    single = (down <= 0) | (up <= 0)
+    if single.any():  # a number with room on one side only gets all its values there
+        far = torch.where(up > 0, 1.0, -1.0)[..., None] * ladder(torch.maximum(down, up), spread, VALUES)
+        value = torch.where(single[..., None], anchor[..., None] + far, value)
+    if space.has_integers:
+        value = torch.where(space.is_integer[numeric][:, None], value.round(), value)
     parts = [value.reshape(len(anchor), -1)]
     owners = [features.repeat_interleave(VALUES)]
     if problem.model.stepwise and problem.background is not None:

@@ -58,10 +58,10 @@ def search(problem: Problem) -> Tensor:
     # all in one go: polish is many small steps, which cost the same for few rows as for many
     owner = torch.cat([index for index, _ in candidates]) if candidates else left[:0]
     if len(owner):
-        polished = polish(problem.select(owner), torch.cat([rows for _, rows in candidates]))
-        sizes = [len(index) for index, _ in candidates]
-        for (index, _), answers in zip(candidates, torch.split(polished, sizes), strict=True):
-            take_better(problem, found, index, answers)
+        part = problem.select(owner)
+        polished = polish(part, torch.cat([rows for _, rows in candidates]))
+        best = best_of_each(part, polished, owner, len(found))
+        found[owner[best]] = polished[best]
     return found
 
 
@@ -72,19 +72,18 @@ def walks(problem: Problem) -> list[Tensor]:
     return [gradient(problem)] if problem.background is None else both(problem)
 
 
-def take_better(problem: Problem, found: Tensor, index: Tensor, answers: Tensor) -> None:
-    """Take the answers where they are better than what was found: by default fewer features, or as many and
-    nearer."""
-    rows, old = problem.rows[index], found[index]
-    old_count, new_count = (old != rows).sum(dim=1), (answers != rows).sum(dim=1)
-    old_length, new_length = problem.space.distance(rows, old), problem.space.distance(rows, answers)
-    shorter = new_length < old_length * (1 - 1e-9)
-    if problem.prefer == "nearest":
-        same = ~shorter & (new_length <= old_length * (1 + 1e-9))
-        take = (old_count == 0) | shorter | (same & (new_count < old_count))
-    else:
-        take = (old_count == 0) | (new_count < old_count) | ((new_count == old_count) & shorter)
-    found[index[take]] = answers[take]
+def best_of_each(problem: Problem, answers: Tensor, owner: Tensor, rows: int) -> Tensor:
+    """The place of the best answer of each of so many rows that has any: by default that with the fewest features, and
+    of those the nearest; lengths equal but for rounding are equal."""
+    count = (answers != problem.rows).sum(dim=1).to(answers.dtype)
+    length = problem.space.distance(problem.rows, answers)
+    use = torch.ones_like(owner, dtype=torch.bool)
+    for value in (length, count) if problem.prefer == "nearest" else (count, length):
+        least = value.new_full((rows,), torch.inf).scatter_reduce(0, owner, value.masked_fill(~use, torch.inf), "amin")
+        use &= value <= least[owner] * (1 + 1e-9)
+    place = torch.arange(len(owner), device=owner.device)
+    first = place.new_full((rows,), len(owner)).scatter_reduce(0, owner, place.masked_fill(~use, len(owner)), "amin")
+    return first[first < len(owner)]
 
 
 def margins(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
@@ -199,13 +198,13 @@ def to_boundary(problem: Problem, rows: Tensor, feature: Tensor, usable: Tensor)
     """Each candidate (n, t, d) with its last moved number as near to x as bisection finds it still works."""
     owner, place = torch.nonzero(usable & problem.space.is_numeric[feature], as_tuple=True)
     each, candidate, column = problem.select(owner), rows[owner, place], feature[owner, place][:, None]
-    works, fails = candidate.gather(1, column), each.rows.gather(1, column)
-    whole = problem.space.is_integer[column]
+    works, x, low, high = (t.gather(1, column) for t in (candidate, each.rows, each.low, each.high))
+    fails, whole = torch.minimum(torch.maximum(x, low), high), problem.space.is_integer[column]
     for _ in range(BISECTIONS):
         middle = (works + fails) / 2
-        middle = torch.where(whole, middle.round(), middle)
+        if problem.space.has_integers:
+            middle = torch.where(whole, middle.round(), middle)
         ok = each.reached(candidate.scatter(1, column, middle))[:, None]
-        ok &= (middle >= each.low.gather(1, column)) & (middle <= each.high.gather(1, column))
         works, fails = torch.where(ok, middle, works), torch.where(ok, fails, middle)
     rows[owner, place] = candidate.scatter(1, column, works)
     return rows

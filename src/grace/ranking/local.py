@@ -147,40 +147,41 @@ def two_class_weights(near: Tensor, soft: Tensor, used: Tensor) -> Tensor:
     """
     weight = used.to(near.dtype)[:, :, None]
     centred = (near - (near * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True).clamp_min(1)) * weight
-    gram = 2 * centred @ centred.mT
+    gram = torch.bmm(2 * centred, centred.mT)
     eye = torch.eye(gram.shape[1], dtype=near.dtype, device=near.device)
     y = soft[:, :, 1:] * weight
     a, b, f = torch.zeros_like(y), torch.zeros_like(y[:, :1]), torch.zeros_like(y)
-    loss = torch.full_like(b, torch.inf)
+    loss, ones = torch.full_like(b, torch.inf), torch.ones_like(y)
+    most = centred.square().sum(dim=(1, 2), keepdim=True) + gram.shape[1]  # |X' s|^2 + |sum s|^2 <= most |s|^2
     for _ in range(NEWTON_STEPS):
         p = f.sigmoid() * weight
         wrong = y - p
         slope = wrong - a
-        size = (slope * (gram @ slope)).sum(dim=1, keepdim=True) / 2 + slope.sum(dim=1, keepdim=True).square()
-        rough = size > ACCURACY**2
-        if not rough.any():
+        rough = slope.square().sum(dim=1, keepdim=True) * most > ACCURACY**2
+        many = int(rough.sum())
+        if many == 0:
             break
         variance = p * (1 - p)
         root = variance.sqrt()
         factor, _ = torch.linalg.cholesky_ex(eye + root * gram * root.mT)
         right = variance * f + wrong
-        solved = torch.cholesky_solve(root * torch.cat([gram @ right, torch.ones_like(f)], dim=2), factor) * root
+        solved = torch.cholesky_solve(root * torch.cat([torch.bmm(gram, right), ones], dim=2), factor) * root
         free, shift = right - solved[:, :, :1], solved[:, :, 1:]
         new_b = free.sum(dim=1, keepdim=True) / (shift.sum(dim=1, keepdim=True) + TRACE)
         new_a = free - new_b * shift
         for _ in range(HALVINGS):  # halve the step of the rows that it does not help
-            pull = gram @ new_a
+            pull = torch.bmm(gram, new_a)
             new_f = pull + new_b
-            new = ((softplus(new_f) - y * new_f) * weight + new_a * pull / 2).sum(dim=1, keepdim=True)
-            worse = rough & (new > loss + 1e-12 * loss.abs())
+            new_loss = ((softplus(new_f) - y * new_f) * weight + new_a * pull / 2).sum(dim=1, keepdim=True)
+            worse = rough & (new_loss > loss + 1e-12 * loss.abs())
             if not worse.any():
                 break
             new_a, new_b = torch.where(worse, (a + new_a) / 2, new_a), torch.where(worse, (b + new_b) / 2, new_b)
         a, b, f, loss = (
-            torch.where(rough, there, here)
-            for there, here in zip((new_a, new_b, new_f, new), (a, b, f, loss), strict=True)
+            new if many == len(rough) else torch.where(rough, new, old)
+            for new, old in zip((new_a, new_b, new_f, new_loss), (a, b, f, loss), strict=True)
         )
-    half = centred.mT @ a
+    half = torch.bmm(centred.mT, a)
     return torch.cat([-half, half], dim=2)
 
 
