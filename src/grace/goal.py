@@ -122,8 +122,9 @@ class Flip(Goal):
     def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         if self.confidence > 0:
             return None
-        classes = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
-        classes = classes if alternative is None else alternative
+        classes = alternative
+        if classes is None:
+            classes = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
         return classes, torch.where(classes == self.original[:, None], classes, rivals(scores, classes))
 
     def select(self, index: Tensor) -> Flip:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -50,47 +51,17 @@ class Network(nn.Module):
 
     def forward(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
         """`shift`, if given, is added to the embedded categories: its gradient is theirs."""
-        hidden = self.embed(rows, shift)
-        *inner, last = self._linear()
-        for layer in inner:
-            hidden = torch.relu(linear(hidden, layer.weight, layer.bias))
-        return linear(hidden, last.weight, last.bias)
+        return self.layout().scores(rows, shift)
 
-    def slopes(self, rows: Tensor, margins: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """The scores, and the slopes (n, m, coordinates) of the margins (n, m) that depend on them. Worked out by
-        hand as far as can be, which costs a fraction of recording every operation."""
-        *inner, last = self._linear()
-        with torch.no_grad():
-            hidden, on = self.embed(rows), []
-            for layer in inner:
-                hidden = torch.relu_(linear(hidden, layer.weight, layer.bias))
-                on.append(hidden > 0)
-            scores = linear(hidden, last.weight, last.bias)
-        contests = margins.contests(scores) if isinstance(margins, Towards) else None
-        with torch.no_grad():
-            if contests is None:
-                back = recorded(margins, scores) @ last.weight
-            else:
-                back = embedding(contests[0], last.weight) - embedding(contests[1], last.weight)
-            several = back.shape[1]
-            back = back.flatten(0, 1)
-            for layer, mask in zip(inner[::-1], on[::-1], strict=True):
-                back = (back * (mask if several == 1 else mask.repeat_interleave(several, dim=0))) @ layer.weight
-            if self.categorical:
-                back[:, : len(self.scale)] /= self.scale
-            else:
-                back = back / self.scale
-        return scores, back.reshape(len(rows), several, -1)
-
-    def embed(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
-        """The input of the first linear layer: scaled numbers, then embedded categories."""
-        if not self.categorical:
-            return (rows - self.centre) / self.scale
-        numbers = (rows[:, self.numeric] - self.centre) / self.scale
-        vectors = torch.cat(
-            [table(rows[:, j].long()) for j, table in zip(self.categorical, self._tables(), strict=True)], dim=1
-        )
-        return torch.cat([numbers, vectors if shift is None else vectors + shift], dim=1)
+    def layout(self, *, detached: bool = False) -> Layout:
+        """The tensors that make the network: looking them up in a module takes longer than a small step. `detached`,
+        nothing is recorded."""
+        tensors: list[Tensor] = [t.weight for t in self._tables()]
+        layers: list[tuple[Tensor, Tensor]] = [(layer.weight, layer.bias) for layer in self._linear()]
+        if detached:
+            tensors = [t.detach() for t in tensors]
+            layers = [(weight.detach(), bias.detach()) for weight, bias in layers]
+        return Layout(self.centre, self.scale, self.numeric, dict(zip(self.categorical, tensors, strict=True)), layers)
 
     def vectors(self) -> dict[int, Tensor]:
         return {j: table.weight for j, table in zip(self.categorical, self._tables(), strict=True)}
@@ -103,6 +74,55 @@ class Network(nn.Module):
 
     def settings(self) -> dict[str, Any]:
         return {"hidden": list(self.hidden)}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A network as tensors."""
+
+    centre: Tensor
+    scale: Tensor
+    numeric: Tensor
+    tables: dict[int, Tensor]  # the vectors of each categorical feature
+    layers: list[tuple[Tensor, Tensor]]
+
+    def scores(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
+        hidden = self.embed(rows, shift)
+        for weight, bias in self.layers[:-1]:
+            hidden = torch.relu(linear(hidden, weight, bias))
+        return linear(hidden, *self.layers[-1])
+
+    def slopes(self, rows: Tensor, margins: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """The scores, and the slopes (n, m, coordinates) of the margins (n, m) that depend on them. Worked out by
+        hand as far as can be, which costs a fraction of recording every operation."""
+        hidden, on = self.embed(rows), []
+        for weight, bias in self.layers[:-1]:
+            hidden = torch.relu_(linear(hidden, weight, bias))
+            on.append(hidden > 0)
+        last, bias = self.layers[-1]
+        scores = linear(hidden, last, bias)
+        contests = margins.contests(scores) if isinstance(margins, Towards) else None
+        if contests is None:
+            back = recorded(margins, scores) @ last
+        else:
+            back = embedding(contests[0], last) - embedding(contests[1], last)
+        several = back.shape[1]
+        back = back.flatten(0, 1)
+        for (weight, _), mask in zip(self.layers[-2::-1], on[::-1], strict=True):
+            back = (back * (mask if several == 1 else mask.repeat_interleave(several, dim=0))) @ weight
+        if self.tables:
+            back[:, : len(self.scale)] /= self.scale
+        else:
+            back = back / self.scale
+        return scores, back.reshape(len(rows), several, -1)
+
+    def embed(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
+        """The input of the first linear layer: scaled numbers, then embedded categories."""
+        if not self.tables:
+            return (rows - self.centre) / self.scale
+        numbers = (rows[:, self.numeric] - self.centre) / self.scale
+        vectors = torch.cat([embedding(rows[:, j].long(), table) for j, table in self.tables.items()], dim=1)
+        return torch.cat([numbers, vectors if shift is None else vectors + shift], dim=1)
 
 
 def recorded(margins: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from grace.errors import GraceError
 from grace.features import Value, plain
 from grace.models.base import Margins, Model
-from grace.models.network import Network
+from grace.models.network import Layout, Network
 from grace.schema import Schema
 
 Encode = Callable[[Tensor], Tensor]
@@ -68,23 +68,23 @@ class TorchModel(Model):
         self._compute = torch.float64
         self._seen = False
         self._cast: dict[str, Tensor] | None = None
+        self._layout: Layout | None = None
 
     # -- scores and slopes --------------------------------------------------------------------
 
     def scores(self, rows: Tensor) -> Tensor:
         if not self._seen:
             self._look(rows)
-        if self._plain:
-            with torch.no_grad():
-                return self._as_scores(self.module.forward(rows))
+        if self._layout is not None:
+            return self._layout.scores(rows)
         with torch.no_grad(), self._reading():
             return self._as_scores(self._raw(rows, None))
 
     def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if not self._seen:
             self._look(rows)
-        if self._plain and isinstance(self.module, Network):
-            return self.module.slopes(rows, margins)
+        if self._layout is not None:
+            return self._layout.slopes(rows, margins)
         x = rows.detach().requires_grad_(True)
         inputs, shift = [x], None
         own = isinstance(self.module, Network) and bool(self.module.categorical)
@@ -115,12 +115,15 @@ class TorchModel(Model):
             slopes = self._with_category_differences(rows, values.detach(), slopes, margins, moving)
         return scores.detach(), slopes
 
-    @property
-    def _plain(self) -> bool:
-        """Whether the module is a network of ours that takes rows as they are, and that nobody listens to."""
-        if not isinstance(self.module, Network) or self._native != torch.float64 or self.encode is not None:
-            return False
-        return not (self.module._forward_hooks or self.module._forward_pre_hooks)
+    def _direct(self) -> Layout | None:
+        """The layout of a network of ours that takes rows as they are, and that nobody listens to."""
+        module = self.module
+        if not isinstance(module, Network) or module.layers[-1].out_features != self.width:
+            return None
+        listened = module._forward_hooks or module._forward_pre_hooks
+        if listened or self._native != torch.float64 or self.encode is not None or self.outputs != "logits":
+            return None
+        return module.layout(detached=True)
 
     def vectors(self) -> Mapping[int, Tensor]:
         return self.module.vectors() if isinstance(self.module, Network) else {}
@@ -207,7 +210,7 @@ class TorchModel(Model):
         return digest.hexdigest()
 
     def refresh(self) -> None:
-        self._cast = None
+        self._cast, self._layout = None, self._direct()
 
     def _as_scores(self, out: Tensor) -> Tensor:
         if out.dim() == 1:
@@ -254,7 +257,7 @@ class TorchModel(Model):
             sums = out.reshape(len(out), -1).sum(dim=1)
             certain = columns == 1 or bool(((sums - 1).abs() <= slack).all())
             self.outputs = "probabilities" if inside and certain else "logits"
-        self._compute, self._seen = compute, True
+        self._compute, self._seen, self._layout = compute, True, self._direct()
 
     def _first_reading(self, rows: Tensor) -> tuple[Tensor, torch.dtype]:
         """The raw outputs, and the precision they were computed in: float64, or the module's own where
