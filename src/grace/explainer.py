@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -171,7 +171,7 @@ class Explainer:
         known = self._background(schema) if METHODS[chosen.method].wants_background else None
         step = rows_at_once(self.model, self._space(schema), 0 if known is None else len(known.rows), chosen)
         found, spent = answer_within(self.model, solve, x, step, chosen.max_calls, chosen.n, begun, own)
-        call = {**asdict(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
+        call = {**vars(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         call["rules"] = rules
         return Explanations(self, found, schema, frame.index, call, spent, filled, demand.realism)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -70,8 +70,10 @@ class Problem:
 
     def select(self, index: Tensor) -> Problem:
         """The same problem for some of the rows."""
-        parts = {name: getattr(self, name)[index] for name in ("rows", "low", "high", "free")}
-        return replace(self, goal=self.goal.select(index), **parts)
+        part = object.__new__(Problem)  # `replace` takes longer than the rest
+        rows, low, high, free = (t.index_select(0, index) for t in (self.rows, self.low, self.high, self.free))
+        part.__dict__.update(self.__dict__, goal=self.goal.select(index), rows=rows, low=low, high=high, free=free)
+        return part
 
     def land(self, point: Tensor) -> Tensor:
         """P, with the limits of each row."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from grace.dependence import Follow, checked_follow
@@ -47,7 +47,7 @@ class Settings:
     """Bytes to work with beside the rows and their answers, such as "500MB"; 0 for what is usual."""
 
     def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
+        for name, value in vars(self).items():
             object.__setattr__(self, name, checked_follow(value) if name == "follow" else plain(value))
         if self.memory != 0 or isinstance(self.memory, bool):
             object.__setattr__(self, "memory", bytes_of(self.memory))
@@ -71,7 +71,7 @@ class Settings:
 
 def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:
     """The settings with some changed; an unknown name is an error that lists the known ones."""
-    known = asdict(base)
+    known = vars(base)
     for name in changes:
         if name not in known:
             raise GraceError(f"there is no setting {name!r}; settings are {', '.join(known)}, against and domain")

@@ -119,7 +119,7 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
         unit = outward_removed(part, current, slopes[:, 0]) * scale
         steep = unit.square().sum(dim=1, keepdim=True)
         closed = (margin - last) / aim
-        push = torch.where(closed < POOR, torch.where(closed > -1e-6, push * 2, 1.0), push)
+        push = torch.where(closed < POOR, (push * 2).masked_fill(closed <= -1e-6, 1), push)
         last = margin
         better = margin > best + PROGRESS * margin.abs()
         best = torch.where(better, margin, best)
