@@ -71,7 +71,7 @@ def bytes_of(said: Any) -> int:
 
 
 def at_once(size: int, device: torch.device) -> int:
-    """Bytes to work on in one step, of so many that suit the caches of a core."""
+    """How much to work on in one step, of so much as suits the caches of a core."""
     return size * 2 * WIDER if device.type == "cuda" else size
 
 

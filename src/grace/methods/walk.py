@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from grace.goal import Towards
+from grace.memory import at_once
 from grace.problem import Problem, positions
 from grace.ranking.entropy import filter_ranking
 from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
@@ -22,7 +23,7 @@ PATIENCE = 12  # steps after which a row is given up if none of them closed
 PROGRESS = 1e-3  # this share of the gap
 SHORT = 16  # steps of a short walk
 DROP = 8  # rows that are done drop out when they are one in so many
-TOGETHER = 64  # rows times K up to which all k are walked together from the start
+TOGETHER = 4096  # rows times K up to which all k are walked together from the start
 
 
 def gradient(problem: Problem) -> Tensor:
@@ -59,7 +60,7 @@ def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
     count = torch.full_like(v, chosen.shape[1])  # how many features the answer found has, less one
     left = torch.arange(len(found), device=found.device)
     slow = [torch.nonzero(chosen[:0] >= 0)]  # rows and k that take many steps
-    if chosen.numel() <= TOGETHER:
+    if chosen.numel() <= at_once(TOGETHER, v.device):
         slow.append(torch.nonzero(chosen >= 0))
     else:
         for k in range(chosen.shape[1]):
