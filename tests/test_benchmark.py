@@ -154,6 +154,28 @@ def test_ratios_are_to_the_best_peer_that_mostly_answers() -> None:
     assert np.isnan(alone["valid_ratio"]).all()
 
 
+def test_a_method_is_dominated_by_one_that_is_worse_in_nothing() -> None:
+    def on(name: str, features: float, distance: float, plausibility: float, kept: float, **more: float) -> Line:
+        figures = {"valid": 1.0, "features": features, "distance": distance, "plausibility": plausibility}
+        return line(name, name == "search", **{**figures, "kept_class": kept, **more})
+
+    results = Results(
+        [
+            on("search", 1.0, 1.0, 5.0, 0.2),
+            on("typical", 4.0, 6.0, 1.0, 0.9),
+            on("behind", 4.0, 6.0, 1.0, 0.8),
+            on("equal", 4.0, 6.0, 1.0, 0.9),
+            on("rare", 1.0, 1.0, 1.0, 1.0, valid=0.2),  # too few answers to put others behind
+            line("silent", valid=0.0),
+        ]
+    )
+    frame = results.frame().set_index("method")
+    assert frame["dominated_by"].tolist() == ["", "", "typical equal", "", "", ""]
+    remarks = results.tables()[0][3]
+    assert "On the front of features, distance, plausibility, kept_class: search, typical, equal, rare" in remarks
+    assert "behind is dominated by typical, equal" in remarks
+
+
 def verdict(valid: list[int], features: list[int], distance: list[float]) -> Verdict:
     filler = np.zeros(len(valid))
     parts = dict.fromkeys(("within_k", "in_domain", "redundancy", "plausibility", "percentile"), filler)

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from grace.experiments.judge import HIGHER, MEASURES, Verdict
+from grace.experiments.judge import HIGHER, LOWER, MEASURES, Verdict
 from grace.terminal import write_text
 
 REFERENCE = "search"
 ENOUGH = 0.5  # share of valid answers below which a peer's other figures are not "the best peer's"
 WORDS = ("data", "domain", "method")  # columns that are not numbers
 NEAR = 1e-9  # distances equal but for rounding
+FRONT = ("features", "distance", "plausibility", "kept_class")  # what one method may give up for another
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,22 @@ class Results:
             entry = {**line.head, "ours": line.ours, "rows": line.rows}
             entry |= {m: line.figures.get(m, float("nan")) for m in MEASURES}
             entry |= {f"{m}_ratio": _ratio(line.figures.get(m), best.get(m)) for m in MEASURES}
+            entry["dominated_by"] = " ".join(self.dominated_by(line))
             lines.append({**entry, "note": line.note, "failed": line.failed})
         return pd.DataFrame(lines)
+
+    def dominated_by(self, of: Line) -> list[str]:
+        """The methods that mostly answer and on the same task do better than this one in something of `FRONT` and
+        worse in nothing."""
+        if not self._on_scale(of):
+            return []
+        rivals = [p for p in self._same_task(of) if p is not of and self._on_scale(p) and p.figures["valid"] >= ENOUGH]
+        mine = _losses(of)
+        return [str(p.head["method"]) for p in rivals if (_losses(p) <= mine).all() and (_losses(p) < mine).any()]
+
+    @staticmethod
+    def _on_scale(line: Line) -> bool:
+        return not line.failed and bool(np.isfinite(_losses(line)).all())
 
     def _best(self, of: Line) -> dict[str, float]:
         """The best peer's figures on the same task."""
@@ -136,6 +151,11 @@ class Results:
                 said.append(f"{line.head['method']} failed: {line.failed}")
             elif line.note:
                 said.append(f"{line.head['method']}: {line.note}")
+        behind = {str(p.head["method"]): self.dominated_by(p) for p in self._same_task(of) if self._on_scale(p)}
+        if len(behind) > 1:
+            front = ", ".join(name for name, ahead in behind.items() if not ahead)
+            said.append(f"On the front of {', '.join(FRONT)}: {front}")
+            said += [f"{name} is dominated by {', '.join(ahead)}" for name, ahead in behind.items() if ahead]
         return said
 
 
@@ -175,6 +195,12 @@ def number(value: float | None) -> str:
 
 def _title(line: Line) -> str:
     return f"{line.head['data']}, {line.head['domain']} domain, seed {line.head['seed']}, {line.rows} rows"
+
+
+def _losses(line: Line) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The figures of the front, each so that less is better."""
+    values = [line.figures.get(m, float("nan")) * (1 if MEASURES[m][0] == LOWER else -1) for m in FRONT]
+    return np.array(values)
 
 
 def _ratio(value: float | None, best: float | None) -> float:
