@@ -43,6 +43,7 @@ class Space:
         self.fixed = tensor([f.frozen for f in schema.features], torch.bool)
         self.upward = tensor([f.increase_only for f in schema.features], torch.bool)
         self.downward = tensor([f.decrease_only for f in schema.features], torch.bool)
+        self.one_way = any(f.increase_only or f.decrease_only for f in schema.features)
         self.spread = tensor([f.spread or 1.0 for f in schema.features])
         self.gap = tensor([f.gap if isinstance(f, Numeric) else torch.nan for f in schema.features])
         self.measured = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
@@ -79,19 +80,26 @@ class Space:
     def __len__(self) -> int:
         return len(self.owner)
 
+    def numbers(self, values: Tensor) -> Tensor:
+        """The part of the numeric features in values (..., d); choosing all of them would take time."""
+        return values[..., self.is_numeric] if self.categorical else values
+
     def lift(self, rows: Tensor) -> Tensor:
         """The coordinates of rows."""
         if not self.categorical:
             return rows
-        parts = [rows[:, self.is_numeric]]
+        parts = [self.numbers(rows)]
         parts += [self.vectors[j][rows[:, j].long()] for j in self.categorical]
         return torch.cat(parts, dim=1)
 
     def limits(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Lowest and highest new value of each cell, and whether it may change at all."""
-        low = torch.where(self.upward, torch.maximum(self.low, rows), self.low)
-        high = torch.where(self.downward, torch.minimum(self.high, rows), self.high)
-        low, high = torch.where(self.is_integer, low.ceil(), low), torch.where(self.is_integer, high.floor(), high)
+        low, high = self.low.expand_as(rows), self.high.expand_as(rows)
+        if self.one_way:
+            low = torch.where(self.upward, torch.maximum(low, rows), low)
+            high = torch.where(self.downward, torch.minimum(high, rows), high)
+        if self.has_integers:
+            low, high = torch.where(self.is_integer, low.ceil(), low), torch.where(self.is_integer, high.floor(), high)
         free = ~self.fixed & (low <= high) & ~((low == rows) & (high == rows)) & (rows != self.gap)
         for j in self.categorical:
             others = ((self.open[j] != rows[:, [j]]) & self.between(j, low, high)).any(dim=1)
@@ -155,10 +163,12 @@ class Space:
 
     def gain(self, rows: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """The most that each feature could bring within its range if the slope stayed as it is."""
-        numeric = self.is_numeric
+        x, g = self.numbers(rows), slope[:, : self.plain]
+        most = torch.maximum(g * (self.numbers(high) - x), g * (self.numbers(low) - x))
+        if not self.categorical:
+            return most
         out = rows.new_zeros(rows.shape)
-        x, g = rows[:, numeric], slope[:, : self.plain]
-        out[:, numeric] = torch.maximum(g * (high[:, numeric] - x), g * (low[:, numeric] - x))
+        out[:, self.is_numeric] = most
         for j in self.categorical:
             table = self.vectors[j]
             move = table[self.open[j]] - table[rows[:, j].long()][:, None]
@@ -168,7 +178,7 @@ class Space:
 
     def euclidean(self, rows: Tensor) -> Tensor:
         """Coordinates whose Euclidean distance counts 1 for a spread and 1 for another category."""
-        parts = [rows[:, self.is_numeric] / self.spread[self.is_numeric]]
+        parts = [self.numbers(rows) / self.numbers(self.spread)]
         for j in self.categorical:
             if self.measured[j]:
                 parts.append(rows[:, [j]] / self.spread[j])

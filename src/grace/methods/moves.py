@@ -101,11 +101,10 @@ class Moves:
 def moves_of(problem: Problem) -> Moves:
     """The moves to try: numbers at both ends of their range and in between, every open category."""
     space = problem.space
-    numeric = space.is_numeric
-    features = torch.arange(len(numeric), device=numeric.device)[numeric]
-    anchor = torch.minimum(torch.maximum(problem.rows, problem.low), problem.high)[:, numeric]
-    spread = space.spread[numeric]
-    down, up = anchor - problem.low[:, numeric], problem.high[:, numeric] - anchor
+    low, high, spread = (space.numbers(t) for t in (problem.low, problem.high, space.spread))
+    features = space.numbers(torch.arange(len(space.spread), device=spread.device))
+    anchor = torch.minimum(torch.maximum(space.numbers(problem.rows), low), high)
+    down, up = anchor - low, high - anchor
     two_down, two_up = ladder(torch.stack([down, up]), spread, VALUES // 2)
     value = torch.cat([anchor[..., None] - two_down, anchor[..., None] + two_up], dim=2)
     single = (down <= 0) | (up <= 0)
@@ -113,13 +112,13 @@ def moves_of(problem: Problem) -> Moves:
         far = torch.where(up > 0, 1.0, -1.0)[..., None] * ladder(torch.maximum(down, up), spread, VALUES)
         value = torch.where(single[..., None], anchor[..., None] + far, value)
     if space.has_integers:
-        value = torch.where(space.is_integer[numeric][:, None], value.round(), value)
+        value = torch.where(space.numbers(space.is_integer)[:, None], value.round(), value)
     parts = [value.reshape(len(anchor), -1)]
     owners = [features.repeat_interleave(VALUES)]
     if problem.model.stepwise and problem.background is not None:
         # a tree cuts between observed values: each of these lies in a step of its own
-        seen = observed(problem.background.rows[:, numeric], VALUES)  # (VALUES, numeric)
-        inside = torch.minimum(torch.maximum(seen, problem.low[:, None, numeric]), problem.high[:, None, numeric])
+        seen = observed(space.numbers(problem.background.rows), VALUES)  # (VALUES, numeric)
+        inside = torch.minimum(torch.maximum(seen, low[:, None]), high[:, None])
         parts.append(inside.mT.reshape(len(anchor), -1))
         owners.append(features.repeat_interleave(VALUES))
     for j in space.categorical:

@@ -155,13 +155,10 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
 def outward_removed(problem: Problem, rows: Tensor, slope: Tensor) -> Tensor:
     """The slope without the coordinates that sit at their bound and are pushed outwards."""
     space = problem.space
-    if not space.categorical:
-        room = torch.where(slope > 0, problem.high - rows, rows - problem.low)
-        return slope.masked_fill(room <= 0, 0)
-    numeric = space.is_numeric
-    x, g = rows[:, numeric], slope[:, : space.plain]
-    room = torch.where(g > 0, problem.high[:, numeric] - x, x - problem.low[:, numeric])
-    return torch.cat([g.masked_fill(room <= 0, 0), slope[:, space.plain :]], dim=1)
+    x, g = space.numbers(rows), slope[:, : space.plain]
+    room = torch.where(g > 0, space.numbers(problem.high) - x, x - space.numbers(problem.low))
+    inward = g.masked_fill(room <= 0, 0)
+    return torch.cat([inward, slope[:, space.plain :]], dim=1) if space.categorical else inward
 
 
 def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -86,15 +86,18 @@ def per_feature(problem: Problem, values: Tensor) -> Tensor:
     """The worth of each feature from weights in the coordinates of `Space.euclidean`: what it could bring
     within its range, or, as printed, the size of its weight."""
     space = problem.space
-    numeric = space.is_numeric
-    out = values.new_zeros(problem.rows.shape)
-    weight = values[:, : space.plain]
-    if problem.as_printed or problem.local_model == "tree":
-        out[:, numeric] = weight.abs()
-    else:
-        x, slope = problem.rows[:, numeric], weight / space.spread[numeric]
-        out[:, numeric] = torch.maximum(slope * (problem.high[:, numeric] - x), slope * (problem.low[:, numeric] - x))
     start = space.plain
+    weight = values[:, :start]
+    if problem.as_printed or problem.local_model == "tree":
+        worth = weight.abs()
+    else:
+        x, low, high = (space.numbers(t) for t in (problem.rows, problem.low, problem.high))
+        slope = weight / space.numbers(space.spread)
+        worth = torch.maximum(slope * (high - x), slope * (low - x))
+    if not space.categorical:
+        return worth
+    out = values.new_zeros(problem.rows.shape)
+    out[:, space.is_numeric] = worth
     for j in space.categorical:
         width = 1 if space.measured[j] else len(space.vectors[j])
         block = values[:, start : start + width]
