@@ -14,12 +14,15 @@ from torch import Tensor
 
 from grace.decimals import Decimals
 from grace.memory import at_once
+from grace.methods.moves import Moves
+from grace.models.relu import relu_network
 from grace.problem import Problem, positions
 from grace.space import nearly_first, nearly_sorted
 
 EXHAUSTIVE = 10  # up to this many changes every subset is tried
 MORE_DIGITS = 6  # how many digits beyond the usual ones a value may get if nothing coarser works
 SCAN = 16  # values tried between x and the candidate before the first that works is closed in on
+ROUNDING = 1e-9  # what a margin may differ by that is not worked out from the whole row
 HALVINGS = 64  # enough for any number of steps
 ROUNDS = 4
 CHUNK_BYTES = 1 << 27
@@ -219,10 +222,10 @@ class Line:
         return self.grid.values(self.begin + self.sign * steps)
 
     def margin(self, steps: Tensor) -> Tensor:
-        """The margin (n, m) after so many steps (n, m)."""
-        rows = self.rows[:, None].repeat(1, steps.shape[1], 1)
-        rows.scatter_(2, self.column[:, None].expand(-1, steps.shape[1], 1), self.values(steps)[:, :, None])
-        return self.problem.margin(rows)
+        """The margin (n, m) after so many steps (n, m), less what rounding may make of it."""
+        network = relu_network(self.problem.model)
+        moves = Moves(self.column.expand(-1, steps.shape[1]), self.values(steps), network)
+        return moves.margins(self.problem, self.rows) - ROUNDING
 
     def select(self, index: Tensor) -> Line:
         parts = (self.rows[index], self.column[index], self.grid.select(index), self.begin[index], self.sign[index])

@@ -64,12 +64,14 @@ class Moves:
         """The margin (n, M) after each move from a state (n, d) of each row."""
         width = states.shape[1] if self.network is None else len(self.network.bias)
         step = max(1, at_once(CHUNK_BYTES, states.device) // (8 * self.feature.shape[1] * width))
+        if len(states) <= step:
+            return problem.goal.margin(self.scores(problem, states))
         parts = []
         for start in range(0, len(states), step):
             here = torch.arange(start, min(start + step, len(states)), device=states.device)
             scores = self.select(here).scores(problem, states[here])
             parts.append(problem.goal.select(here).margin(scores))
-        return torch.cat(parts) if parts else states.new_zeros(0, self.feature.shape[1])
+        return torch.cat(parts)
 
     def scores(self, problem: Problem, states: Tensor) -> Tensor:
         """(n, M, classes). In a ReLU network a move adds a multiple of one column to the first layer."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from grace.methods.back import way_back
 from grace.methods.moves import Moves, moves_of
 from grace.methods.walk import both, gradient
-from grace.polish import polish
+from grace.polish import ROUNDING, polish
 from grace.problem import Problem, positions
 from grace.space import nearly_sorted
 
@@ -182,7 +182,7 @@ def nearest_answers(problem: Problem, moves: Moves, states: Tensor, hits: Tensor
     order = nearly_sorted(finite(best))[:, :CANDIDATES]
     usable = torch.isfinite(best.gather(1, order))
     rows, feature = grown(states, moves, order, where)
-    rows = to_boundary(problem, rows, feature, usable)
+    rows = to_boundary(problem, moves, rows, feature, usable)
     length = problem.space.distance(problem.rows[:, None], rows)
     order = nearly_sorted(finite(torch.where(usable, -length, -torch.inf)))[:, :FINALISTS]
     usable = usable.gather(1, order)
@@ -194,7 +194,7 @@ def nearest_answers(problem: Problem, moves: Moves, states: Tensor, hits: Tensor
     return out
 
 
-def to_boundary(problem: Problem, rows: Tensor, feature: Tensor, usable: Tensor) -> Tensor:
+def to_boundary(problem: Problem, moves: Moves, rows: Tensor, feature: Tensor, usable: Tensor) -> Tensor:
     """Each candidate (n, t, d) with its last moved number as near to x as bisection finds it still works."""
     owner, place = torch.nonzero(usable & problem.space.is_numeric[feature], as_tuple=True)
     each, candidate, column = problem.select(owner), rows[owner, place], feature[owner, place][:, None]
@@ -204,7 +204,7 @@ def to_boundary(problem: Problem, rows: Tensor, feature: Tensor, usable: Tensor)
         middle = (works + fails) / 2
         if problem.space.has_integers:
             middle = torch.where(whole, middle.round(), middle)
-        ok = each.reached(candidate.scatter(1, column, middle))[:, None]
+        ok = Moves(column, middle, moves.network).margins(each, candidate) >= problem.model.tolerance + ROUNDING
         works, fails = torch.where(ok, middle, works), torch.where(ok, fails, middle)
     rows[owner, place] = candidate.scatter(1, column, works)
     return rows

@@ -89,7 +89,7 @@ class Layout:
     def scores(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
         hidden = self.embed(rows, shift)
         for weight, bias in self.layers[:-1]:
-            hidden = torch.relu(linear(hidden, weight, bias))
+            hidden = torch.relu_(linear(hidden, weight, bias))
         return linear(hidden, *self.layers[-1])
 
     def slopes(self, rows: Tensor, margins: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
@@ -119,8 +119,8 @@ class Layout:
     def embed(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
         """The input of the first linear layer: scaled numbers, then embedded categories."""
         if not self.tables:
-            return (rows - self.centre) / self.scale
-        numbers = (rows[:, self.numeric] - self.centre) / self.scale
+            return (rows - self.centre).div_(self.scale)
+        numbers = (rows[:, self.numeric] - self.centre).div_(self.scale)
         vectors = torch.cat([embedding(rows[:, j].long(), table) for j, table in self.tables.items()], dim=1)
         return torch.cat([numbers, vectors if shift is None else vectors + shift], dim=1)
 

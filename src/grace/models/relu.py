@@ -53,10 +53,19 @@ class ReluNetwork:
 
 
 def relu_network(model: Model) -> ReluNetwork | None:
-    """The model as a ReLU network, or None if it is none."""
+    """The model as a ReLU network, or None if it is none. Kept until the model is refreshed."""
     if isinstance(model, Grouped):
         return _of_group(model)
-    if not isinstance(model, TorchModel) or model.schema is None:
+    if not isinstance(model, TorchModel):
+        return None
+    if "relu" not in model.kept:
+        model.kept["relu"] = _of_torch(model)
+    found: ReluNetwork | None = model.kept["relu"]
+    return found
+
+
+def _of_torch(model: TorchModel) -> ReluNetwork | None:
+    if model.schema is None:
         return None
     with torch.no_grad():
         if isinstance(model.module, Network):

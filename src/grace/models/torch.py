@@ -7,6 +7,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
@@ -69,6 +70,7 @@ class TorchModel(Model):
         self._seen = False
         self._cast: dict[str, Tensor] | None = None
         self._layout: Layout | None = None
+        self.kept: dict[str, Any] = {}  # what others have made of the weights, until `refresh`
 
     # -- scores and slopes --------------------------------------------------------------------
 
@@ -211,6 +213,7 @@ class TorchModel(Model):
 
     def refresh(self) -> None:
         self._cast, self._layout = None, self._direct()
+        self.kept.clear()
 
     def _as_scores(self, out: Tensor) -> Tensor:
         if out.dim() == 1:

@@ -49,9 +49,10 @@ def nearest_rows(
     found = torch.zeros(n, count, dtype=torch.bool, device=points.device)
     for start in range(0, n, step):
         block = points[start : start + step] - known.centre
-        rough = (known.squares + block.square().sum(dim=1, keepdim=True) - 2 * block @ known.others.T).clamp_min(0)
+        rough = torch.addmm(known.squares, block, known.others.T, alpha=-2)
+        rough.add_(block.square().sum(dim=1, keepdim=True)).clamp_min_(0)
         # ties, which rounding would break one way or the other, go to the lower index
-        rough = (rough / rough.amax(dim=1, keepdim=True).clamp_min(1e-300) * GRAIN).round() * total + place
+        rough.mul_(GRAIN / rough.amax(dim=1, keepdim=True).clamp_min(1e-300)).round_().mul_(total).add_(place)
         if allowed is not None:
             rows = torch.arange(start, start + len(block), device=points.device)
             rough.masked_fill_(~allowed(rows), torch.inf)
