@@ -11,6 +11,7 @@ learning     what is learnt from training rows: SU, background, what is typical
 information  entropy, MDLP bins, symmetrical uncertainty (SU)
 ranking      W_Gradient, W_Local, and W_Entropy (SU ≤ γ) around either
 methods      search, gradient, local, nearest, deepfool: rows to contrastive rows
+moves        single changes, and what each does to the margin; decimals are values that can be said
 polish       makes any x̃ irreducible, near and sayable
 certificate  proves that no smaller change exists: prover branches over nodes, relaxation bounds them; gap: nor a nearer
 answers      solves, polishes, proves and verifies; explainer puts it together; settings says how

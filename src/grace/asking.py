@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from grace.answers import NOT_ASKED, Answers
 from grace.features import Bools
 from grace.memory import Size, rows_within
-from grace.methods.moves import VALUES
 from grace.models.base import Model
 from grace.models.predictor import OutOfCallsError, Predictor
 from grace.models.torch import TorchModel
+from grace.moves import VALUES
 from grace.settings import Settings
 from grace.space import Space
 

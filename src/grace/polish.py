@@ -14,8 +14,8 @@ from torch import Tensor
 
 from grace.decimals import Decimals
 from grace.memory import at_once
-from grace.methods.moves import Moves
 from grace.models.relu import relu_network
+from grace.moves import Moves
 from grace.problem import Problem, positions
 from grace.space import nearly_first, nearly_sorted
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from grace.methods.back import way_back
-from grace.methods.moves import Moves, moves_of
 from grace.methods.walk import both, gradient
+from grace.moves import Moves, moves_of
 from grace.polish import ROUNDING, polish
 from grace.problem import Problem, positions
 from grace.space import nearly_sorted

@@ -64,6 +64,8 @@ class Moves:
         """The margin (n, M) after each move from a state (n, d) of each row."""
         width = states.shape[1] if self.network is None else len(self.network.bias)
         step = max(1, at_once(CHUNK_BYTES, states.device) // (8 * self.feature.shape[1] * width))
+        if len(states) == 0:
+            return states.new_zeros(self.value.shape)
         if len(states) <= step:
             return problem.goal.margin(self.scores(problem, states))
         parts = []
