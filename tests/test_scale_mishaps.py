@@ -156,27 +156,36 @@ def test_text_with_a_byte_order_mark_and_windows_lines(world, tmp_path):
     pd.testing.assert_frame_equal(job.read(), read(world.here / "whole"))
 
 
+def seconds(pid: int) -> float:
+    """The processor time that a process has taken."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11]) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.slow
 def test_a_worker_that_was_left_behind_keeps_the_folder_until_it_ends(world, tmp_path):
     """Killed while its worker is in the middle of a part: the worker ends, whatever it is doing, and only then another
     job may begin, so that nobody writes beside it."""
     big = tmp_path / "big.parquet"
-    loans(40_000).to_parquet(big)
-    words = (world.model, big, "--out", tmp_path / "out", "--part-rows", 40_000, "--method", "search", "--workers", 1)
+    loans(100_000).to_parquet(big)
+    words = (world.model, big, "--out", tmp_path / "out", "--part-rows", 100_000, "--method", "search", "--workers", 1)
     process = command(*words)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not (workers := children(process.pid)):
         assert time.monotonic() < end
         time.sleep(0.01)
     lock = (tmp_path / "out/.lock").stat().st_ino
     held = {os.stat(f"/proc/{workers[0]}/fd/{fd}").st_ino for fd in os.listdir(f"/proc/{workers[0]}/fd")}
     assert lock in held
-    time.sleep(4)  # until it is at work
+    while seconds(workers[0]) < 6:  # until it is at work: it is ready after two or three
+        assert time.monotonic() < end
+        time.sleep(0.1)
     process.kill()
-    process.communicate()
+    process.wait()
     end = time.monotonic() + 5
     while Path(f"/proc/{workers[0]}").exists():
         assert time.monotonic() < end
         time.sleep(0.02)
+    process.communicate()
     with Place(tmp_path / "out").locked():
         pass
 
