@@ -96,6 +96,10 @@ def test_of_very_many_rows_some_are_drawn_and_it_is_said(explainer, tmp_path, mo
     assert all(tuple(r) in every for r in one.background_rows)
     held = grace.Explainer(explainer.model, train, keep=50, seed=1)
     assert (held.background_rows == one.background_rows).all()
+    for keep in (900, 1000, 700, 150):
+        asked = grace.Explainer(explainer.model, folder, keep=keep)
+        assert len({tuple(r) for r in asked.background_rows}) == len(asked.background_rows) == min(keep, 900)
+        assert repr(asked).endswith("SU from 150>")
     one.save(str(tmp_path / "saved"))
     assert repr(grace.load(tmp_path / "saved")) == repr(one)
 

@@ -351,7 +351,7 @@ class Explainer:
         s, kept = self.settings, ""
         if self.background_rows is not None and len(self.background_rows) < self.training_rows:
             kept = f", {len(self.background_rows):,} of {self.training_rows:,} training rows kept"
-            kept += f", SU from {self.su_rows:,}" if 0 < self.su_rows < self.training_rows else ""
+        kept += f", SU from {self.su_rows:,}" if 0 < self.su_rows < self.training_rows else ""
         return (
             f"<Explainer: {len(self.schema)} features, {len(self.model.classes) or 'no'} classes, method={s.method!r}, "
             f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}{kept}>"

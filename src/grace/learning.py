@@ -42,10 +42,12 @@ class Learnt:
 
 def learn(model: Model, schema: Schema, source: Source, seed: int, most: int = MOST_BACKGROUND) -> Learnt:
     """Meet the model with training rows, and learn from what it says of them. All that is drawn is drawn by `seed`: of
-    more than POOL rows, so many; of these SU is that of MOST_SU, and `most` are kept as `kept` has it."""
+    more than POOL rows (or `most`, if that is more), so many; of these SU is that of MOST_SU, and `most` are kept as
+    `kept` has it."""
     rng = np.random.default_rng(seed)
     n = len(source)
-    pool = np.arange(n) if n <= POOL else np.sort(rng.choice(n, POOL, replace=False))
+    size = max(POOL, most)
+    pool = np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
     order = rng.permutation(len(pool))
     some = pool[np.sort(order[:MOST_SU])]
     frame = source.take(some)
@@ -63,20 +65,22 @@ def learn(model: Model, schema: Schema, source: Source, seed: int, most: int = M
     else:
         labels = scores.argmax(axis=1)
     su = su_matrix(discretise(rows, labels, schema))
+    known = len(some) == len(pool)
+    keep = np.arange(len(pool))
     if n > most:
         if model.task == "regression":
             classes = np.zeros(len(pool), dtype=np.int64)
-        elif len(some) == len(pool):
+        elif known:
             classes = scores.argmax(axis=1)
         else:
             blocks = encoded_blocks(source, pool, schema)
             classes = np.concatenate([asked(model, filled(schema, b)).argmax(axis=1) for b in blocks])
         keep = kept(classes, order, most)
-        if len(some) == len(pool):
-            rows, scores = rows[keep], scores[keep]
-        else:
-            rows = encoded(schema, source.take(pool[keep]))
-            scores = asked(model, rows)
+    if known:
+        rows, scores = rows[keep], scores[keep]
+    else:
+        rows = encoded(schema, source.take(pool[keep]))
+        scores = asked(model, rows)
     return Learnt(su, len(some), rows, scores, medians(rows, scores), spread_of(model, scores))
 
 
