@@ -44,9 +44,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in files}
 
 
-def command(*args: object) -> subprocess.Popen[bytes]:
+PROGRAM = f"import sys; sys.path.insert(0, {str(SRC)!r}); from grace.cli import main; main()"
+
+
+def command(*args: object, program: str = PROGRAM) -> subprocess.Popen[bytes]:
     """`grace explain` in a process of its own."""
-    program = f"import sys; sys.path.insert(0, {str(SRC)!r}); from grace.cli import main; main()"
     words = [sys.executable, "-c", program, "explain", *map(str, args)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

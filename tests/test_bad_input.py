@@ -191,7 +191,7 @@ BAD_EXPLAINERS: dict[str, tuple[Callable[[], Any], str]] = {
     "no categories": (lambda: grace.Explainer(wrap(), schema=NO_CATEGORIES), "'ward'.*train="),
     "another domain": (lambda: grace.Explainer(wrap(), schema=SCHEMA, domain=0.8), "domain=0.8.*train="),
     "empty train": (lambda: grace.Explainer(wrap(), TRAIN[:0], target="y"), "no rows.*empty"),
-    "a file name": (lambda: grace.Explainer(wrap(), "train.csv", target="y"), "DataFrame.*not str"),
+    "a file name": (lambda: grace.Explainer(wrap(), "train.csv", target="y"), "train.csv does not exist"),
     "an array": (lambda: grace.Explainer(wrap(), X.to_numpy()), "DataFrame.*not ndarray"),
     "unknown target": (lambda: grace.Explainer(wrap(), TRAIN, target="label"), "'label' is not in the data.*'y'"),
     "forgotten target": (lambda: grace.Explainer(wrap(), TRAIN), "120 rows of 5 features"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -209,8 +210,31 @@ def test_a_folder_of_files_is_one_table(tmp_path):
     assert [len(p.rows) for p in parts] == [45, 45, 10]
     assert pa.concat_tables([p.rows for p in parts])["years"].to_pylist() == frame["years"].tolist()
     loans(3).drop(columns="years").to_parquet(tmp_path / "9.parquet")
-    with pytest.raises(GraceError, match="other columns"):
-        Big.of(tmp_path).columns()
+    Big.of(tmp_path).need(["home", "since"])
+    with pytest.raises(GraceError, match=r"column 'years' is missing from .*9\.parquet"):
+        Big.of(tmp_path).need(["home", "years"])
+
+
+def test_files_of_one_table_may_differ_in_types_and_in_columns_that_are_not_asked_for(tmp_path, explainer):
+    """Whole numbers, numbers with decimals, text, and a column of nothing."""
+    kinds = [{"years": "int64"}, {"years": "float32", "income": "float64"}, {"years": "str"}, {"years": object}]
+    frame = loans(40).drop(columns="since")
+    for i, kind in enumerate(kinds):
+        part = frame.iloc[10 * i : 10 * i + 10].astype(kind)
+        part["years"] = None if i == 3 else part["years"]
+        part.assign(**{f"note{i}": 1}).to_parquet(tmp_path / f"{i}.parquet", index=i == 1)
+    table = Big.of(tmp_path)
+    for size in (7, 20, 40):
+        parts = list(table.parts(size, frame.columns))
+        assert [table.part(p.number, size, frame.columns).rows for p in parts] == [p.rows for p in parts]
+        sifted = [sift(p, replace(explainer.schema, features=explainer.schema.features[:4])) for p in parts]
+        good = pd.concat([rows for rows, _ in sifted if rows is not None])
+        assert good["years"].astype(float).tolist() == frame["years"].iloc[:30].tolist()
+        assert good["income"].tolist() == frame["income"].iloc[:30].tolist()
+        assert [r.row for _, rejects in sifted for r in rejects] == list(range(30, 40))
+    pq.write_table(pa.table({"years": [[1], [2]]}), tmp_path / "9.parquet")
+    with pytest.raises(GraceError, match=r"column 'years' is of types that do not go together"):
+        list(Big.of(tmp_path).parts(100, ["years"]))
 
 
 # -- rows that do not fit -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import grace
 from grace import GraceError
 from grace.cli import main
-from grace.scale import read, rejects, run
+from grace.scale import manifest, read, rejects, run
 from grace.scale.jobs import PROCESS, READER, shares
 from grace.scale.manifest import Place
 from grace.scale.pool import Pool
@@ -205,7 +205,7 @@ def test_a_folder_of_another_job_is_refused(world):
     assert contents(world.here / "whole") == before
 
 
-def test_what_cannot_be_a_job_is_named(world, tmp_path):
+def test_what_cannot_be_a_job_is_named(world, tmp_path, monkeypatch):
     def refused(match, *, rows=world.csv, out=tmp_path / "out", **how):
         with pytest.raises(GraceError, match=match):
             run(world.model, rows, out, **{"workers": 0, **how})
@@ -226,6 +226,7 @@ def test_what_cannot_be_a_job_is_named(world, tmp_path):
     (tmp_path / "mine/notes.txt").write_text("mine")
     refused("is not empty", out=tmp_path / "mine")
     assert (tmp_path / "mine/notes.txt").read_text() == "mine"
+    monkeypatch.setattr(manifest, "PATIENCE", 0.2)
     with Place(tmp_path / "out").locked():
         refused("another job is at work")
     run(world.model, world.csv, tmp_path / "out", workers=0, part_rows=1000, method="deepfool")  # after all of these

@@ -14,11 +14,13 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+import grace
 from grace import GraceError
+from grace.memory import LEAST
 from grace.scale import explain_dataset, run
-from grace.scale.cluster import BatchActor
+from grace.scale.cluster import PROCESS, BatchActor, Needs
 from grace.scale.manifest import saved_files
-from scaling import children, contents, loans, saved_explainer
+from scaling import children, command, contents, loans, saved_explainer
 
 ray = pytest.importorskip("ray", reason="ray is not installed: no test on a cluster")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
@@ -36,10 +38,90 @@ def cluster(tmp_path_factory) -> SimpleNamespace:
     os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
     src = str(Path(__file__).parent.parent / "src")
     runtime = {"env_vars": {"PYTHONPATH": src, "OMP_NUM_THREADS": "1"}}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=runtime)
+    # a GPU is declared that torch does not see
+    ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False, runtime_env=runtime)
     ray.data.DataContext.get_current().enable_progress_bars = False
-    yield SimpleNamespace(here=here, explainer=explainer, rows=here / "rows.parquet", model=here / "model")
+    lost = grace.Explainer(grace.wrap(lambda f: f["income"].to_numpy(), task="regression"), loans(50))
+    yield SimpleNamespace(here=here, explainer=explainer, rows=here / "rows.parquet", model=here / "model", lost=lost)
     ray.shutdown()
+
+
+def machines(*resources: dict[str, float]) -> SimpleNamespace:
+    """What is asked of Ray about a cluster of such machines, the last of which is gone."""
+    nodes = [{"Alive": True, "Resources": r} for r in resources]
+    return SimpleNamespace(nodes=lambda: [*nodes, {"Alive": False, "Resources": {"CPU": 64, "GPU": 8, "memory": 1e12}}])
+
+
+def test_what_an_actor_asks_for():
+    plain = machines({"CPU": 2, "memory": 10e9}, {"CPU": 8, "memory": 5e9})
+    needs = Needs.of(plain, "2GB", None)
+    assert needs.resources == {"num_cpus": 0.5, "memory": 2 * 10**9}
+    assert needs.rows == 2 * 10**9 - PROCESS
+    assert needs.most(plain) == 2 + 2  # by cores on the one, by memory on the other
+    assert Needs.of(plain, None, None).most(plain) == 2 + 3
+    mixed = machines({"CPU": 8, "memory": 20e9}, {"CPU": 8, "GPU": 4, "memory": 9e9}, {"GPU": 0.5, "memory": 9e9})
+    needs = Needs.of(mixed, None, None)
+    assert needs.resources == {"num_cpus": 0.5, "num_gpus": 1, "memory": 4 * 10**9}
+    assert (needs.device, needs.most(mixed)) == ("cuda", 2)
+    assert Needs.of(mixed, "1GB", "cuda").most(mixed) == 4
+    assert Needs.of(mixed, "1GB", "cpu").resources == {"num_cpus": 0.5, "memory": 10**9}
+    assert Needs.of(mixed, "1GB", "cpu").most(mixed) == 16
+
+
+@pytest.mark.parametrize(
+    ("memory", "device", "match"),
+    [
+        ("12GB", None, r"no machine of the cluster has so much for an actor; Ray lends 10 GB at most"),
+        (PROCESS + LEAST - 1, None, "memory=514 MB is too little for an actor of Ray"),
+        ("much", None, "memory='much'"),
+        (None, "cuda", "no machine of the cluster has a GPU"),
+        (None, "cuda:1", "each actor has its own GPU"),
+    ],
+)
+def test_what_a_cluster_cannot_give_is_named_instead_of_waited_for(memory, device, match):
+    with pytest.raises(GraceError, match=match):
+        Needs.of(machines({"CPU": 2, "memory": 10e9, "GPU": 0.5}), memory, device)
+
+
+def test_actors_have_the_memory_and_the_gpu_that_they_ask_for(cluster):
+    """Ray counts both as taken while an actor is at work; torch, which sees no GPU, works on the processor."""
+    before, taken, told = ray.available_resources(), [], []
+    end = threading.Event()
+
+    def look() -> None:
+        while not end.wait(0.02):
+            free = ray.available_resources()
+            taken.append((before["GPU"] - free.get("GPU", 0), round(before["memory"] - free["memory"])))
+
+    out, how = cluster.here / "declared", {"part_rows": 100, "method": "gradient", "engine": "ray"}
+    thread = threading.Thread(target=look)
+    thread.start()
+    with pytest.warns(UserWarning, match="the cluster has GPUs, but torch sees none"):
+        run(cluster.model, cluster.rows, out, memory="800MB", progress=lambda *a: told.append(a), **how)
+    end.set()
+    thread.join()
+    assert (1, 800_000_000) in taken
+    assert contents(out) == contents(cluster.here / "local")
+    assert told[-1] == (600, 600)
+    with pytest.raises(GraceError, match="no machine of the cluster has so much"):
+        run(cluster.model, cluster.rows, cluster.here / "vast", memory="100TB", **how)
+    with pytest.raises(GraceError, match="cannot be saved"):
+        run(cluster.lost, cluster.rows, cluster.here / "lost", **how)
+
+
+def test_what_fails_in_an_actor_is_said_in_a_line(cluster):
+    """A table that changes while it is read."""
+    rows = cluster.here / "torn.parquet"
+    pq.write_table(pq.read_table(cluster.rows), rows, row_group_size=130)
+
+    def tear(done: int, total: int) -> None:
+        if done == 0:
+            rows.write_bytes(cluster.rows.read_bytes()[:4000])
+
+    how = {"part_rows": 100, "method": "gradient", "engine": "ray", "device": "cpu"}
+    with pytest.raises(GraceError, match=r"torn\.parquet cannot be read as Parquet") as reason:
+        run(cluster.model, rows, cluster.here / "torn", progress=tear, **how)
+    assert "\n" not in str(reason.value)
 
 
 def test_ray_writes_what_one_machine_writes(cluster):
@@ -68,13 +150,14 @@ def test_an_actor_alone(cluster):
     files = {p.name: p.read_bytes() for p in saved_files(cluster.model)}
     question = {"settings": {"method": "gradient"}, "impute": False, "text": None, "memory": 10**9}
     rows = pq.read_table(cluster.rows).drop_columns("risk")
-    answers = BatchActor(files, None, question)(rows.slice(10, 20))
+    with pytest.warns(UserWarning, match="torch sees no GPU in this process"):
+        answers = BatchActor(files, "cuda", question)(rows.slice(10, 20))
     assert answers["key"].to_pylist() == [f"k{i}" for i in range(10, 30)]
     assert [i for i, reason in enumerate(answers["rejected"].to_pylist()) if reason] == [7]
     with pytest.raises(GraceError, match="'distance' of the dataset has the name of an answer"):
-        BatchActor(files, None, question)(rows.rename_columns({"key": "distance"}))
+        BatchActor(files, "cpu", question)(rows.rename_columns({"key": "distance"}))
     with pytest.raises(GraceError, match="'home' is missing"):
-        BatchActor(files, None, question)(rows.drop_columns("home"))
+        BatchActor(files, "cpu", question)(rows.drop_columns("home"))
 
 
 @pytest.mark.slow
@@ -115,5 +198,26 @@ def test_a_killed_process_loses_no_row(cluster):
     thread.join()
     assert killed
     local = cluster.here / "small"
+    run(cluster.model, cluster.rows, local, workers=0, part_rows=10, method="gradient")
+    assert contents(out) == contents(local)
+
+
+@pytest.mark.slow
+def test_the_whole_job_killed_on_a_cluster_of_its_own(cluster):
+    """The command is killed with kill -9 while actors are at work, and given again."""
+    words = (cluster.model, cluster.rows, "--method", "gradient", "--part-rows", 10)
+    out, local = cluster.here / "whole", cluster.here / "tens"
+    process = command(*words, "--out", out, "--engine", "ray", "--memory", "700MB")
+    end = time.monotonic() + 120
+    while len(list(out.glob("answers/part-*.parquet"))) < 5:
+        assert process.poll() is None, process.stderr.read().decode()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert len(list(out.glob("answers/part-*.parquet"))) < 60
+    process = command(*words, "--out", out, "--engine", "ray", "--memory", "700MB")
+    assert process.wait(240) == 0, process.stderr.read()
+    process.communicate()
     run(cluster.model, cluster.rows, local, workers=0, part_rows=10, method="gradient")
     assert contents(out) == contents(local)

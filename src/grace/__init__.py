@@ -7,6 +7,7 @@ schema       all of them: dom(X); groups are columns of which one is on; rules h
 models       scores(rows), and gradients where there are any: networks, estimators, boosted trees, ONNX, functions
 space        the coordinates in which a row moves
 goal         what counts as an answer: a margin on the scores; wanted is of a number; contrast reads it off a call
+sources      training rows in a frame or in Parquet of any size
 learning     what is learnt from training rows: SU, background, what is typical
 information  entropy, MDLP bins, symmetrical uncertainty (SU)
 ranking      W_Gradient, W_Local, and W_Entropy (SU ≤ γ) around either

@@ -172,6 +172,9 @@ def schema(data: str, target: str, out: str) -> None:
 )
 @click.option("--rare", metavar="NAME", help="Put categories with fewer than 10 rows together as NAME, such as other.")
 @click.option(
+    "--sample", type=click.IntRange(min=10), help="Train on so many rows of a big Parquet table; ranges are from all."
+)
+@click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides the split and the first weights."
 )
 def train(
@@ -183,6 +186,7 @@ def train(
     hidden: str,
     task: str | None,
     rare: str | None,
+    sample: int | None,
     seed: int,
 ) -> None:
     """Train a network on a CSV or Parquet table, and save it with all that explaining needs.
@@ -194,6 +198,7 @@ def train(
     Examples:
       grace train loans.csv --target risk -o model/
       grace train loans.csv --target risk -o model/ --hidden 32,16 --domain minmax
+      grace train big.parquet --target risk -o model/ --sample 500000
     """
     from grace import training
     from grace.datasets import split
@@ -205,7 +210,12 @@ def train(
     console = Console(stderr=True)
     tail_of(domain_of(domain))
     check_place(out)
-    frame = read_table(data)
+    if sample is None:
+        frame = read_table(data)
+    else:
+        from grace.scale import sample as drawn
+
+        frame = drawn(data, sample, seed=seed)
     task = training.check_target(frame, target, task)
     try:
         declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
@@ -234,7 +244,7 @@ def train(
             task=task,
             rare=rare,
         )
-    Explainer(model, parts.train, domain=domain_of(domain)).save(out)
+    Explainer(model, parts.train if sample is None else data, domain=domain_of(domain), seed=seed).save(out)
     click.echo(f"{training.score(model, parts.test)} Saved to {out}.", err=True)
     more = " --impute" if frame.isna().any().any() else ""
     more += " --against 'by +10 %'" if task == "regression" else ""

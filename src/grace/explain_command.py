@@ -52,7 +52,9 @@ PICTURES = (".png", ".pdf", ".svg")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="Such as 'a <= b', beside the saved ones.")
 @click.option("--no-rules", is_flag=True, help="Leave out the saved rules between features.")
 @click.option("--follow", multiple=True, metavar="COLUMN", help="A column that moves along with others, or all.")
-@click.option("--memory", metavar="SIZE", help="What may be used, such as 500MB or 2GiB; by a job, all in all.")
+@click.option(
+    "--memory", metavar="SIZE", help="What may be used, such as 2GB; by a job all in all, with Ray per actor."
+)
 @job_options
 @saying
 def explain(

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -36,6 +35,7 @@ from grace.rules import Ruling, rules_of
 from grace.rules.keeping import completed, incomplete
 from grace.schema import Schema
 from grace.settings import Settings, settings_of
+from grace.sources import Source, complete, schemas, source_of
 from grace.space import Space
 from grace.wanted import Wanted
 
@@ -50,8 +50,9 @@ class Explainer:
         print(explainer.explain(row)[0])
 
     `model` is a network trained here, or anything that `grace.wrap` takes.
-    `train` gives the ranges, SU and the background rows: of more than `keep` training rows, as many drawn by `seed`
-    are kept for `nearest`, `local` and what is typical (see `training_rows` and `background_rows`). Without it, pass a
+    `train` (a frame, or the path of a Parquet table of any size) gives the ranges, SU and the background rows: of more
+    than `keep` training rows, as many drawn by `seed` are kept for `nearest`, `local` and what is typical (see
+    `training_rows` and `background_rows`), and SU is that of as many as `su_rows`. Without it, pass a
     complete `schema`; then the methods that need training rows are not available, and gamma must be 1. `rules` are
     added to those of the schema.
     """
@@ -81,8 +82,8 @@ class Explainer:
         self.model = self.model if like is None else grouped(self.model, like)
         self.su: Floats | None = None
         self.background_rows: Floats | None = None
-        self.training_rows = 0
-        self._train: pd.DataFrame | None = None
+        self.training_rows = self.su_rows = 0
+        self._train: Source | None = None
         self._medians: Floats | None = None
         self._spread: float | None = None
         self._seen: Floats | None = None
@@ -98,16 +99,16 @@ class Explainer:
             self.schema = like
             self.model.bind(like, self.tensor(anywhere(like, seed)))
         else:
-            train = as_frame(train)
-            self.training_rows = len(train)
+            source = source_of(train)
+            self.training_rows = len(source)
             chosen = domain if domain is not None else "central" if like is None else like.domain
-            gaps = takes_missing(self.model, train, target, like)
+            gaps = takes_missing(self.model, source, target, like)
             wide = ("central", "minmax", chosen)
-            ranges = {d: Schema.infer(train, target, domain=d, like=like, gaps=gaps) for d in wide}
-            self.schemas, self.schema = dict(ranges), ranges[chosen]
-            self._train = train
-            learnt = learn(self.model, self.schema, train, seed, keep)
-            self.su, self.background_rows = learnt.su, learnt.rows
+            self.schemas = schemas(source, target, domains=wide, like=like, gaps=gaps)
+            self.schema = self.schemas[chosen]
+            self._train = source
+            learnt = learn(self.model, self.schema, source, seed, keep)
+            self.su, self.su_rows, self.background_rows = learnt.su, learnt.su_rows, learnt.rows
             self._medians, self._spread, self._seen = learnt.medians, learnt.spread, learnt.scores
         self._spaces: dict[tuple[Domain, str], Space] = {}
         self._known: Background | None = None
@@ -182,8 +183,7 @@ class Explainer:
             return schema
         if self.background_rows is None:
             raise GraceError("what follows a category is learnt from training rows; give train=, or the rule's values")
-        seen = self.background_rows if self._train is None else schema.encode(self._train[schema.columns], missing=True)
-        return completed(schema, seen)
+        return completed(schema, self.background_rows) if self._train is None else complete(schema, self._train)
 
     def _problem(self, rows: Tensor, goal: Goal | None, schema: Schema, settings: Settings) -> Problem:
         space = self._space(schema, settings.distance)
@@ -229,8 +229,8 @@ class Explainer:
         if domain not in self.schemas:
             if self.background_rows is None:
                 raise GraceError(f"domain={domain!r} needs training rows; this explainer has {some(self.schemas)}")
-            frame = self.schema.decode(self.background_rows) if self._train is None else self._train
-            self.schemas[domain] = Schema.infer(frame, domain=domain, like=self.schema)
+            seen = self._train or source_of(self.schema.decode(self.background_rows))
+            self.schemas |= schemas(seen, domains=(domain,), like=self.schema)
         return self.schemas[domain]
 
     def su_raw(self) -> Floats:
@@ -351,6 +351,7 @@ class Explainer:
         s, kept = self.settings, ""
         if self.background_rows is not None and len(self.background_rows) < self.training_rows:
             kept = f", {len(self.background_rows):,} of {self.training_rows:,} training rows kept"
+        kept += f", SU from {self.su_rows:,}" if 0 < self.su_rows < self.training_rows else ""
         return (
             f"<Explainer: {len(self.schema)} features, {len(self.model.classes) or 'no'} classes, method={s.method!r}, "
             f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}{kept}>"

@@ -143,8 +143,7 @@ class Numeric:
         if integer is None:
             integer = bool(np.all(distinct == np.round(distinct)))
         decimals = _decimals(distinct) if self.decimals is None else self.decimals
-        tail = 0.0 if integer and len(distinct) <= FEW_INTEGERS else tail_of(domain)
-        observed = _central(values, tail)
+        observed = _range(values, distinct, integer, domain)
         spread = self.spread
         if spread is None:
             spread = float(np.std(np.clip(values, *_central(values, WINSOR))))
@@ -153,6 +152,11 @@ class Numeric:
         if typical is None:
             typical = float(np.quantile(values, 0.5, method="lower"))
         return replace(self, integer=integer, decimals=decimals, observed=observed, spread=spread, typical=typical)
+
+    def ranged(self, values: Floats, domain: Domain) -> Numeric:
+        """The same feature with the range of another domain."""
+        distinct = np.unique(values) if self.integer else values
+        return replace(self, observed=_range(values, distinct, bool(self.integer), domain))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +293,11 @@ def plain(value: Any) -> Any:
     """A value as a Python scalar, so that it survives JSON; what is none becomes text."""
     scalar = value.item() if isinstance(value, np.generic) else value
     return scalar if scalar is None or isinstance(scalar, str | int | float | bool) else str(scalar)
+
+
+def _range(values: Floats, distinct: Floats, integer: bool, domain: Domain) -> tuple[float, float]:
+    """The range that a domain leaves; the whole of it to whole numbers of which there are few."""
+    return _central(values, 0.0 if integer and len(distinct) <= FEW_INTEGERS else tail_of(domain))
 
 
 def _central(values: Floats, tail: float) -> tuple[float, float]:

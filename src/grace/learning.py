@@ -18,58 +18,104 @@ from grace.models.base import Model, checked_scores, class_codes, fill_value
 from grace.models.predictor import Predictor
 from grace.models.torch import warn_if_permuted
 from grace.schema import Schema
+from grace.sources import Places, Source, encoded_blocks, schemas
 
 MOST_BACKGROUND = 20_000
+LEAST_OF_CLASS = 1000  # background rows that a class has for sure, if it has so many
+MOST_SU = 100_000  # rows that SU is learnt from: more make more bins, and hardly another SU
+POOL = 1_000_000  # rows that the model is asked for the classes of
 SAMPLE = 256  # rows on which a new model is tried
 
 
 @dataclass(frozen=True)
 class Learnt:
-    """SU of all pairs of features, some training rows with their scores, the median row of each class, and for a model
-    that predicts numbers their spread."""
+    """SU of all pairs of features and how many rows it comes from, some training rows with their scores, the median row
+    of each class, and for a model that predicts numbers their spread."""
 
     su: Floats
+    su_rows: int
     rows: Floats
     scores: Floats
     medians: Floats
     spread: float
 
 
-def learn(model: Model, schema: Schema, train: pd.DataFrame, seed: int, most: int = MOST_BACKGROUND) -> Learnt:
-    """Meet the model with training rows, and learn from what it says of them. SU is that of all of them; of more than
-    `most`, as many drawn by `seed` are kept."""
-    rows = encoded(schema, train)
+def learn(model: Model, schema: Schema, source: Source, seed: int, most: int = MOST_BACKGROUND) -> Learnt:
+    """Meet the model with training rows, and learn from what it says of them. All that is drawn is drawn by `seed`: of
+    more than POOL rows (or `most`, if that is more), so many; of these SU is that of MOST_SU, and `most` are kept as
+    `kept` has it."""
+    rng = np.random.default_rng(seed)
+    n = len(source)
+    size = max(POOL, most)
+    pool = np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
+    order = rng.permutation(len(pool))
+    some = pool[np.sort(order[:MOST_SU])]
+    frame = source.take(some)
+    rows = encoded(schema, frame)
     model.bind(schema, torch.as_tensor(rows[:SAMPLE], device=model.device))
     scores = asked(model, rows)
     target = schema.target
-    labelled = target is not None and target in train.columns and bool(train[target].notna().all())
+    labelled = target is not None and target in frame.columns and bool(frame[target].notna().all())
     if model.task == "regression":
-        labels = deciles(numbers(train[target]) if labelled else scores[:, 0])
+        labels = deciles(numbers(frame[target]) if labelled else scores[:, 0])
     elif labelled and model.task == "classification":
         predicted = scores.argmax(axis=1)
-        labels = class_codes(train[target], model.classes, f"target column {target!r}")
+        labels = class_codes(frame[target], model.classes, f"target column {target!r}")
         warn_if_permuted(predicted, labels, model.classes)
     else:
         labels = scores.argmax(axis=1)
     su = su_matrix(discretise(rows, labels, schema))
-    if len(rows) > most:
-        keep = np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))
+    known = len(some) == len(pool)
+    keep = np.arange(len(pool))
+    if n > most:
+        if model.task == "regression":
+            classes = np.zeros(len(pool), dtype=np.int64)
+        elif known:
+            classes = scores.argmax(axis=1)
+        else:
+            blocks = encoded_blocks(source, pool, schema)
+            classes = np.concatenate([asked(model, filled(schema, b)).argmax(axis=1) for b in blocks])
+        keep = kept(classes, order, most)
+    if known:
         rows, scores = rows[keep], scores[keep]
-    return Learnt(su, rows, scores, medians(rows, scores), spread_of(model, scores))
+    else:
+        rows = encoded(schema, source.take(pool[keep]))
+        scores = asked(model, rows)
+    return Learnt(su, len(some), rows, scores, medians(rows, scores), spread_of(model, scores))
 
 
-def takes_missing(model: Model, train: pd.DataFrame, target: str | None, like: Schema | None) -> bool:
+def kept(classes: Places, order: Places, most: int) -> Places:
+    """Which rows are kept, in rising order: the first `most` of the order, but of a class that is rare among them as
+    many as LEAST_OF_CLASS, if it has so many, and no more than an equal share."""
+    ordered = classes[order]
+    least = min(LEAST_OF_CLASS, most // len(np.unique(ordered)))
+    by_class = np.argsort(ordered, kind="stable")
+    starts = np.searchsorted(ordered[by_class], ordered[by_class], side="left")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[by_class] = np.arange(len(order)) - starts
+    sure = rank < least
+    others = np.flatnonzero(~sure)[: most - int(sure.sum())]
+    return np.sort(order[np.concatenate([np.flatnonzero(sure), others])])
+
+
+def takes_missing(model: Model, source: Source, target: str | None, like: Schema | None) -> bool:
     """Whether there are missing cells, and a black box that makes something of them."""
     if not isinstance(model, Predictor):
         return False
-    features = train.drop(columns=[c for c in (target, like.target if like else None) if c in train.columns])
-    holes = features.isna().any(axis=1)
-    if not holes.any():
+    targets = (target, like.target if like else None)
+    found = []
+    for frame in source.blocks(np.arange(len(source))):
+        holes = frame.drop(columns=[c for c in targets if c in frame.columns]).isna().any(axis=1)
+        found.append(frame[holes].head(SAMPLE))
+        if sum(map(len, found)) >= SAMPLE:
+            break
+    some = pd.concat(found).head(SAMPLE)
+    if len(some) == 0:
         return False
     try:
-        schema = Schema.infer(train, target, like=like, gaps=True)
+        (schema,) = schemas(source, target, domains=["central"], like=like, gaps=True).values()
         trial = copy.copy(model)
-        trial.bind(schema, torch.as_tensor(encoded(schema, train[holes].head(SAMPLE))))
+        trial.bind(schema, torch.as_tensor(encoded(schema, some)))
     except GraceError:
         return False
     return True
@@ -77,7 +123,11 @@ def takes_missing(model: Model, train: pd.DataFrame, target: str | None, like: S
 
 def encoded(schema: Schema, frame: pd.DataFrame) -> Floats:
     """Rows of a frame with missing cells filled in."""
-    rows = schema.encode(frame, missing=True)
+    return filled(schema, schema.encode(frame, missing=True))
+
+
+def filled(schema: Schema, rows: Floats) -> Floats:
+    """Rows with missing cells filled in."""
     return np.where(np.isnan(rows), [fill_value(f) for f in schema.features], rows)
 
 

@@ -96,6 +96,7 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
         "model_schema": None if model.schema is None else model.schema.to_dict(),
         "settings": asdict(explainer.settings),
         "training_rows": explainer.training_rows,
+        "su_rows": explainer.su_rows,
         "network": None if network is None else network.settings(),
     }
     (directory / HEAD).write_text(json.dumps(head, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -138,7 +139,7 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
         raise GraceError(f"{where / ARRAYS} cannot be read: {reason}") from reason
     explainer = Explainer(model, schema=schema, domain=schema.domain)
     explainer.settings = settings_of(Settings(), head["settings"])
-    explainer.training_rows = head.get("training_rows", 0)
+    explainer.training_rows, explainer.su_rows = head.get("training_rows", 0), head.get("su_rows", 0)
     explainer.schemas = {s.domain: s for s in schemas}
     explainer.su = arrays.get("su")
     explainer.background_rows = arrays.get("background")

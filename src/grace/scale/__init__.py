@@ -1,6 +1,8 @@
 """Tables that do not fit into memory, jobs that survive, and more than one machine.
 
 tables    Parquet and CSV files as parts of equally many rows, read one after another
+reading   what pyarrow says of files
+stored    training rows in Parquet files, by columns or drawn
 sifting   rows that cannot be explained, set aside with the reason
 answers   the explained rows of a part as a table
 manifest  what a job is about; files that are written whole or not at all
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from grace.scale.cluster import explain_dataset
     from grace.scale.jobs import Job, run
     from grace.scale.manifest import read, rejects
-    from grace.scale.tables import sample
+    from grace.scale.stored import sample
 
 __all__ = ["Job", "explain_dataset", "read", "rejects", "run", "sample"]
 
@@ -30,7 +32,7 @@ _HOMES = {
     "read": "manifest",
     "rejects": "manifest",
     "run": "jobs",
-    "sample": "tables",
+    "sample": "stored",
 }
 
 __getattr__ = lazily(__name__, _HOMES)

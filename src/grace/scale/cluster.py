@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.memory import LEAST, bytes_of, said_bytes
 from grace.saved import HEAD
 from grace.scale.manifest import saved_files
+from grace.scale.reading import first_line
 from grace.scale.tables import ROW, Big, Part
 
 if TYPE_CHECKING:
@@ -20,45 +25,53 @@ if TYPE_CHECKING:
     from grace.explainer import Explainer
 
 CPUS = 0.5  # per actor: with 1, actors on all cores would leave none to whoever reads
-BATCH = 4096  # rows of a dataset that an actor is given at a time
+BATCH = {"cpu": 4096, "cuda": 1 << 17}  # rows of a dataset that an actor is given at a time
 BLOCKS = 4096  # most blocks of a list of parts
-ROOM = 10**9  # bytes an actor may use for rows
+PROCESS = 450 * 10**6  # what an actor takes before it has a row: as a worker, and Ray's own
+MEMORY = {"cpu": "1500MB", "cuda": "4GB"}  # what an actor may take, if nothing else is said
 REASON = "rejected"
 
 
 class PartActor:
     """Explains parts of a Parquet table and writes their files, as a worker on one machine does."""
 
-    def __init__(
-        self, work: Mapping[str, Any], device: str | None, files: Sequence[str], columns: list[str], size: int
-    ):
+    def __init__(self, work: Mapping[str, Any], device: str, files: Sequence[str], columns: list[str], size: int):
         from grace.scale.worker import Worker
 
         self.worker = Worker.of(work, device)
         self.table, self.columns, self.size = Big(tuple(map(Path, files)), text=False), columns, size
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        return {"part": batch["part"], "rows": [self._do(int(p)) for p in batch["part"]]}
+        """For each part how many rows it had, the device that was used, and what went wrong, if anything: Ray would
+        do again what it does not understand."""
+        device = self.worker.explainer.model.device.type
+        found = [self._do(int(p)) for p in batch["part"]]
+        rows, errors = zip(*found, strict=True)
+        return {"part": batch["part"], "rows": list(rows), "device": [device] * len(found), "error": list(errors)}
 
-    def _do(self, number: int) -> int:
-        part = self.table.part(number, self.size, self.columns)
-        if not self.worker.place.answers(number).exists():  # else done by an actor that died before it could say so
-            self.worker.do(part)
-        return part.stop - part.start
+    def _do(self, number: int) -> tuple[int, str]:
+        try:
+            part = self.table.part(number, self.size, self.columns)
+            if not self.worker.place.answers(number).exists():  # else done by an actor that died before it could say so
+                self.worker.do(part)
+        except Exception as reason:
+            start = number * self.size
+            return 0, f"rows {start} to {start + self.size - 1}: {first_line(reason)}"
+        return part.stop - part.start, ""
 
 
 class BatchActor:
     """Explains batches of a dataset. The explainer comes as the bytes of its files, so that no disk need be shared."""
 
-    def __init__(self, files: Mapping[str, bytes], device: str | None, question: Mapping[str, Any]) -> None:
+    def __init__(self, files: Mapping[str, bytes], device: str, question: Mapping[str, Any]) -> None:
         from grace.scale.answers import Question, check
-        from grace.scale.worker import explainer_at
+        from grace.scale.worker import explainer_at, room
 
         with tempfile.TemporaryDirectory() as folder:
             for name, content in files.items():
                 (Path(folder) / name).write_bytes(content)
             self.explainer = explainer_at(folder, device)
-        self.question = Question.of(question, question["memory"])
+        self.question = Question.of(question, room(self.explainer, question["memory"]))
         check(self.explainer, self.question)
 
     def __call__(self, rows: pa.Table) -> pa.Table:
@@ -94,8 +107,9 @@ def explain_dataset(
     dataset: Any,
     *,
     actors: int | None = None,
-    batch_rows: int = BATCH,
-    memory: int | str = ROOM,
+    batch_rows: int | None = None,
+    memory: int | str | None = None,
+    device: str | None = None,
     impute: bool = False,
     text: bool | Mapping[str, Any] = False,
     **asked: Any,
@@ -104,33 +118,26 @@ def explain_dataset(
     before it is looked at or written. Columns that are no features, such as a row's key, are carried along: the order
     of rows is Ray's. A row that does not fit has the reason in the column "rejected".
 
-    `actors` is how many work at most, each on a GPU if the cluster has any; `memory` what each may use for rows.
+    `actors` is how many work at most, and `memory` what each of them may take. `device` is "cuda" for a GPU each, or
+    "cpu"; left out, they have one each if the cluster has any.
     """
-    from grace.memory import bytes_of
     from grace.scale.jobs import how_said, plain_settings, saved
 
     ray = _ray()
-    with saved(explainer) as (folder, apart):
-        if apart:
-            raise GraceError("this model cannot be saved, and so not be given to a cluster")
+    needs = Needs.of(ray, memory, device)
+    with saved(explainer, anywhere=True) as (folder, _):
         files = {path.name: path.read_bytes() for path in saved_files(folder)}
-        question = {
-            "settings": plain_settings(asked),
-            "impute": impute,
-            "text": how_said(text),
-            "memory": bytes_of(memory),
-        }
+        question = {"settings": plain_settings(asked), "impute": impute, "text": how_said(text), "memory": needs.rows}
         _check({"folder": str(folder), "explainer": str(folder), "question": question})
     head = json.loads(files[HEAD])
     dataset = dataset.drop_columns([head["schemas"][0]["target"]]) if _has_target(dataset, head) else dataset
-    resources, device = _resources(ray)
     return dataset.map_batches(
         BatchActor,
-        fn_constructor_kwargs={"files": files, "device": device, "question": question},
-        batch_size=batch_rows,
+        fn_constructor_kwargs={"files": files, "device": needs.device, "question": question},
+        batch_size=BATCH[needs.device] if batch_rows is None else batch_rows,
         batch_format="pyarrow",
-        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=actors or _most(ray, resources)),
-        **resources,
+        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=actors or needs.most(ray)),
+        **needs.resources,
     )
 
 
@@ -142,34 +149,107 @@ def run_parts(
     done: frozenset[int],
     work: Mapping[str, Any],
     report: Callable[[int], None],
+    *,
     actors: int | None = None,
+    memory: int | str | None = None,
+    device: str | None = None,
 ) -> None:
     """Have the parts of a table that are not done explained by actors, which read and write the files themselves."""
     todo = [{"part": p} for p in range(-(-rows // size)) if p not in done]
     if not todo:
         return
     ray = _ray()
-    resources, device = _resources(ray)
+    needs = Needs.of(ray, memory, device)
     files = [str(f.absolute()) for f in table.files]
     _check(work)
-    reached = {**work, **{k: str(Path(work[k]).absolute()) for k in ("folder", "explainer")}, "memory": ROOM}
+    reached = {**work, **{k: str(Path(work[k]).absolute()) for k in ("folder", "explainer")}, "memory": needs.rows}
     parts = ray.data.from_items(todo, override_num_blocks=min(len(todo), BLOCKS)).map_batches(
         PartActor,
-        fn_constructor_kwargs={"work": reached, "device": device, "files": files, "columns": columns, "size": size},
+        fn_constructor_kwargs={
+            "work": reached,
+            "device": needs.device,
+            "files": files,
+            "columns": columns,
+            "size": size,
+        },
         batch_size=1,
         batch_format="numpy",
-        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=actors or _most(ray, resources)),
-        **resources,
+        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=actors or needs.most(ray)),
+        **needs.resources,
     )
-    for line in parts.iter_rows():
-        report(int(line["rows"]))
+    told = False
+    try:
+        for line in parts.iter_rows():
+            if line["error"]:
+                raise GraceError(line["error"])
+            if line["device"] != needs.device and not told:
+                told = True
+                warnings.warn("the cluster has GPUs, but torch sees none in an actor, which uses the CPU", stacklevel=2)
+            report(int(line["rows"]))
+    except ray.exceptions.RayError as reason:
+        raise GraceError(_last_line(reason)) from reason
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an actor asks Ray for: a part of a core, memory, and the device that it works on."""
+
+    memory: int
+    device: str
+
+    @classmethod
+    def of(cls, ray: Any, memory: int | str | None, device: str | None) -> Needs:
+        """What was asked for, if a machine of the cluster has it: Ray would wait for one without end."""
+        if device not in (None, *MEMORY):
+            raise GraceError(f"device={device!r}: with Ray it is cpu or cuda; each actor has its own GPU")
+        gpus = any(node["Resources"].get("GPU", 0) >= 1 for node in _alive(ray))
+        if device == "cuda" and not gpus:
+            raise GraceError("device='cuda': no machine of the cluster has a GPU; leave device out")
+        device = device or ("cuda" if gpus else "cpu")
+        size = bytes_of(MEMORY[device] if memory is None else memory)
+        if size < PROCESS + LEAST:
+            least = said_bytes(PROCESS + LEAST)
+            raise GraceError(f"memory={said_bytes(size)} is too little for an actor of Ray; give at least {least}")
+        needs = cls(size, device)
+        if not needs.most(ray):
+            most = max((int(n["Resources"].get("memory", 0)) for n in _alive(ray)), default=0)
+            raise GraceError(
+                f"memory={said_bytes(size)}: no machine of the cluster has so much for an actor; Ray lends "
+                f"{said_bytes(most)} at most, see `ray start --memory`"
+            )
+        return needs
+
+    @property
+    def resources(self) -> dict[str, float]:
+        return {"num_cpus": CPUS, "memory": self.memory, **({"num_gpus": 1} if self.device == "cuda" else {})}
+
+    @property
+    def rows(self) -> int:
+        """Bytes for the work on rows."""
+        return self.memory - PROCESS
+
+    def most(self, ray: Any) -> int:
+        """As many actors as there are GPUs, or else cores, as far as the memory of each machine goes."""
+        machines = [node["Resources"] for node in _alive(ray)]
+        seats = [int(m.get("GPU", 0)) if self.device == "cuda" else math.ceil(m.get("CPU", 0)) for m in machines]
+        return sum(min(n, int(m.get("memory", 0) // self.memory)) for n, m in zip(seats, machines, strict=True))
+
+
+def _alive(ray: Any) -> list[dict[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def _last_line(reason: BaseException) -> str:
+    """What went wrong in an actor, which comes after Ray's account of where."""
+    lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
+    return lines[-1] if lines else type(reason).__name__
 
 
 def _check(work: Mapping[str, Any]) -> None:
     """Whether the question can be asked, found out here, where an error is said in one line."""
     from grace.scale.worker import Worker
 
-    Worker.of({**work, "memory": ROOM})
+    Worker.of({**work, "memory": LEAST})
 
 
 def _has_target(dataset: Any, head: Mapping[str, Any]) -> bool:
@@ -190,16 +270,3 @@ def _ray() -> Any:
         for name in ("ray.data", "ray.data._internal"):
             logging.getLogger(name).setLevel(logging.ERROR)
     return ray
-
-
-def _resources(ray: Any) -> tuple[dict[str, float], str | None]:
-    """What an actor asks for, and the device it works on."""
-    if ray.cluster_resources().get("GPU", 0) >= 1:
-        return {"num_gpus": 1, "num_cpus": CPUS}, "cuda"
-    return {"num_cpus": CPUS}, None
-
-
-def _most(ray: Any, resources: Mapping[str, float]) -> int:
-    """As many actors as there are GPUs, or else cores."""
-    name = "GPU" if "num_gpus" in resources else "CPU"
-    return max(1, int(ray.cluster_resources()[name]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ class Ways:
     workers: int | None
     part_rows: int | None
     engine: str | None
+    device: str | None
     text: bool | None
 
     def given(self) -> dict[str, Any]:
@@ -39,9 +40,11 @@ def job_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--part-rows", type=click.IntRange(min=1), help="Of a job: rows per file of answers [10000].")
     @click.option("--text", is_flag=True, default=None, help="Of a job: add the sentence to each answer.")
     @click.option("--engine", type=click.Choice(("local", "ray")), help="Of a job: this machine, or a Ray cluster.")
+    @click.option("--device", help="Of a job: such as cuda, where the model works.")
     @wraps(command)
-    def wrapped(workers: int | None, part_rows: int | None, engine: str | None, text: bool | None, **rest: Any) -> None:
-        command(ways=Ways(workers, part_rows, engine, text), **rest)
+    def wrapped(**given: Any) -> None:
+        ways = Ways(**{f.name: given.pop(f.name) for f in fields(Ways)})
+        command(ways=ways, **given)
 
     return wrapped
 
@@ -100,7 +103,9 @@ def job_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    period = 600.0  # seconds that the rate is that of: a part may take minutes
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, speed_estimate_period=period) as bar:
         task, first = bar.add_task("", total=0, rate=""), -1
 
         def progress(done: int, total: int) -> None:
@@ -108,8 +113,8 @@ def job_bar(console: Console) -> Iterator[Callable[[int, int], None]]:
             if first < 0:
                 first = done
                 bar.reset(task, total=total, completed=done)
-            spent = bar.tasks[0].elapsed or 0
-            rate = f"{(done - first) / spent:,.0f} rows/s" if spent and done > first else ""
-            bar.update(task, total=total, completed=done, rate=rate)
+            bar.update(task, total=total, completed=done)
+            speed = bar.tasks[0].speed if done > first else None
+            bar.update(task, rate=f"{speed:,.0f} rows/s" if speed else "")
 
         yield progress

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.frames import some
 from grace.memory import LEAST, bytes_of, said_bytes
 from grace.saved import head_of
 from grace.scale import manifest
@@ -59,11 +58,12 @@ def run(
     out: str | Path,
     *,
     workers: int | None = None,
-    memory: int | str = MEMORY,
+    memory: int | str | None = None,
     part_rows: int = PART_ROWS,
     impute: bool = False,
     text: bool | Mapping[str, Any] = False,
     engine: str = "local",
+    device: str | None = None,
     progress: Progress | None = None,
     **asked: Any,
 ) -> Job:
@@ -73,28 +73,32 @@ def run(
 
     explainer  an Explainer, or the folder of a saved one
     workers    processes; left out, one per core, as far as the memory goes; 0 for none but this one, which is all that
-               a model that cannot be saved has
-    memory     what the job and its processes may take altogether
+               a model that cannot be saved has; on a GPU one, if nothing else is said
+    memory     what the job and its processes may take altogether ["2GB"]; with Ray, what each actor may
     part_rows  rows per file of answers
     impute     fill in missing cells as in training, where they would set the row aside
     text       add the sentence; a dict says how, with the arguments of `Explanation.text`
     engine     "local", or "ray" for the cluster that this process is connected to, or else a local one
+    device     such as "cuda", where the model works; left out, the processors, and with Ray a GPU for each actor if
+               there are any
     progress   called with rows done and rows in all
     """
     if engine not in ENGINES:
         raise GraceError(f"engine={engine!r} is unknown; use one of {', '.join(ENGINES)}")
     if isinstance(part_rows, bool) or not isinstance(part_rows, int) or part_rows < 1:
         raise GraceError(f"part_rows={part_rows!r}: it must be a whole number of at least 1")
-    budget = bytes_of(memory)
+    budget = bytes_of(MEMORY if memory is None else memory)
+    if device is not None and engine == "local":
+        from grace.models.base import device_of
+
+        device_of(device)
     place, table = Place(Path(out)), Big.of(path)
     if engine == "ray" and table.text:
         raise GraceError(f"{path}: Ray reads parts of Parquet wherever they lie in the file; convert the CSV first")
-    with place.locked(), saved(explainer) as (folder, apart):
+    with place.locked() as lock, saved(explainer, anywhere=engine == "ray" or device is not None) as (folder, apart):
         names = [c for f in head_of(folder)["schemas"][0]["features"] for c in f.get("columns") or [f["name"]]]
-        given = table.columns()
-        for name in names:
-            if name not in given:
-                raise GraceError(f"column {name!r} is missing from {path}; the model needs {some(names)}")
+        table.need(names)
+        stamps = table.stamps()
         content, rows = table.fingerprint()
         about = {
             "input": content,
@@ -117,16 +121,22 @@ def run(
         if engine == "ray":
             from grace.scale.cluster import run_parts
 
-            run_parts(table, names, part_rows, rows, done, work, report)
+            run_parts(table, names, part_rows, rows, done, work, report, actors=workers, memory=memory, device=device)
         elif apart or workers == 0:
             if workers:
                 raise GraceError("this model cannot be saved, and so not be given to other processes; use workers=0")
-            _here(explainer, table.parts(part_rows, names, done), {**work, "memory": budget}, report)
+            own = place.folder / EXPLAINER if device else explainer
+            _here(own, table.parts(part_rows, names, done), {**work, "memory": budget}, report, device)
         else:
-            many, share = shares(budget, workers)
-            Pool({**work, "memory": share}, many).run(table.parts(part_rows, names, done), report)
+            where = device or "cpu"
+            many, share = shares(budget, 1 if workers is None and where != "cpu" else workers)
+            pool = Pool({**work, "memory": share, "device": where}, many, kept_open=[lock])
+            pool.run(table.parts(part_rows, names, done), report)
         if not place.done():
             raise GraceError(f"{path} has no rows: the table is empty")
+        if table.stamps() != stamps:
+            place.write_manifest({**about, "input": "changed while it was read"})
+            raise GraceError(f"{path} has changed while it was read; explain it into another folder")
         return Job(place.folder, *place.finish(about))
 
 
@@ -144,25 +154,33 @@ def shares(memory: int, workers: int | None) -> tuple[int, int]:
     return many, (memory - READER) // many - PROCESS
 
 
-def _here(explainer: Any, parts: Any, work: Mapping[str, Any], report: Callable[[int], None]) -> None:
+def _here(
+    explainer: Any, parts: Any, work: Mapping[str, Any], report: Callable[[int], None], device: str | None
+) -> None:
     """All parts in this process."""
+    import torch
+
     from grace.scale.answers import Question
-    from grace.scale.worker import Worker
+    from grace.scale.worker import Worker, explainer_at, room
 
-    if isinstance(explainer, str | Path):
-        from grace.store import load
-
-        explainer = load(explainer)
-    question = Question.of(work["question"], max(LEAST, work["memory"] - READER - PROCESS))
-    worker = Worker(explainer, question, Place(Path(work["folder"])))
-    part: Part
-    for part in parts:
-        report(worker.do(part))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in processes of their own: sums then come out the same to the last bit
+    try:
+        if isinstance(explainer, str | Path):
+            explainer = explainer_at(explainer, device or "cpu")
+        question = Question.of(work["question"], room(explainer, max(LEAST, work["memory"] - READER - PROCESS)))
+        worker = Worker(explainer, question, Place(Path(work["folder"])))
+        part: Part
+        for part in parts:
+            report(worker.do(part))
+    finally:
+        torch.set_num_threads(threads)
 
 
 @contextmanager
-def saved(explainer: Explainer | str | Path) -> Iterator[tuple[Path, str]]:
-    """The folder of the explainer, and a hash of its model where that is not in the folder."""
+def saved(explainer: Explainer | str | Path, *, anywhere: bool = False) -> Iterator[tuple[Path, str]]:
+    """The folder of the explainer, and a hash of its model where that is not in the folder or, unless it may go
+    `anywhere`, has to stay on the device that it is on."""
     if isinstance(explainer, str | Path):
         folder = Path(explainer)
         if head_of(folder)["network"] is None:
@@ -172,8 +190,10 @@ def saved(explainer: Explainer | str | Path) -> Iterator[tuple[Path, str]]:
     with tempfile.TemporaryDirectory() as fresh:
         folder = Path(fresh) / EXPLAINER
         explainer.save(str(folder))
-        here = head_of(folder)["network"] is None or explainer.model.device.type != "cpu"
-        yield folder, _behaviour(explainer) if here else ""
+        lost = head_of(folder)["network"] is None
+        if lost and anywhere:
+            raise GraceError("this model cannot be saved, and so not be given to a cluster or another device")
+        yield folder, _behaviour(explainer) if lost or not (anywhere or explainer.model.device.type == "cpu") else ""
 
 
 def _behaviour(explainer: Explainer) -> str:

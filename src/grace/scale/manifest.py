@@ -14,6 +14,8 @@ import hashlib
 import io
 import json
 import os
+import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 MANIFEST, EXPLAINER, ANSWERS, REJECTS = "manifest.json", "explainer", "answers", "rejects"
 LOCK = ".lock"
+PATIENCE = 10.0  # seconds that a lock is waited for
 ABOUT = {
     "input": "another table",
     "explainer": "another explainer",
@@ -72,11 +75,14 @@ class Place:
         """Make the folder that of a job, or find that it is that of this very job already. A job of which no part is
         done may still become another."""
         known = self.manifest()
-        if known is None and any(p.name not in (EXPLAINER, ANSWERS, REJECTS, LOCK) for p in self.folder.iterdir()):
+        begun = {EXPLAINER, ANSWERS, REJECTS, LOCK, *(p.name for p in self.folder.glob(f".{MANIFEST}.*.new"))}
+        if known is None and any(p.name not in begun for p in self.folder.iterdir()):
             raise GraceError(f"{self.folder} is not empty and has no {MANIFEST}; choose another folder")
         if known is None or not self.done():
             for name in (EXPLAINER, ANSWERS, REJECTS):
                 (self.folder / name).mkdir(exist_ok=True)
+            for path in (self.folder / REJECTS).iterdir():
+                path.unlink()
             for path in saved_files(explainer):
                 write_whole(self.folder / EXPLAINER / path.name, path.read_bytes())
             self.write_manifest(about)
@@ -84,9 +90,6 @@ class Place:
             self._same(known, about)
         for left in (*self.folder.glob("*/.*.new"), *self.folder.glob(".*.new")):  # of a job that was broken off
             left.unlink(missing_ok=True)
-        for path in (self.folder / REJECTS).iterdir():  # of a part whose answers were not written any more
-            if not self.answers(int(path.stem.removeprefix("part-"))).exists():
-                path.unlink()
 
     def _same(self, known: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         for part, words in ABOUT.items():
@@ -101,12 +104,15 @@ class Place:
         write_whole(self.folder / MANIFEST, (text + "\n").encode())
 
     def write_part(self, part: int, table: pa.Table, rejects: Sequence[tuple[Any, ...]]) -> None:
-        """The rows set aside first, so that a part with answers is a part that is done."""
+        """The rows set aside first, so that a part with answers is a part that is done. Those of a part whose answers
+        were not written any more are written anew."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         if rejects:
             write_whole(self.rejects(part), _lines(rejects))
+        else:
+            self.rejects(part).unlink(missing_ok=True)
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="zstd")
         write_whole(self.answers(part), sink.getvalue())
@@ -125,16 +131,18 @@ class Place:
             rows += len(success)
             with path.open("rb") as stream:
                 hashes[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
-        aside = [p.read_bytes().partition(b"\n")[2] for p in sorted((self.folder / REJECTS).glob("part-*.csv"))]
-        write_whole(self.folder / "rejects.csv", _lines([]) + b"".join(aside))
-        count = len(rejects(self.folder))
+        aside = _set_aside(self.folder)
+        together = (path.read_bytes().partition(b"\n")[2] for path in aside)
+        write_whole(self.folder / "rejects.csv", _lines([]), *together)
+        count = sum(map(_count, aside))
         totals = {"explained": explained, "not_explained": rows - explained, "set_aside": count, "parts": hashes}
         self.write_manifest({**about, "done": totals})
         return explained, rows - explained, count
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Nobody else works in the folder meanwhile; the lock ends with the process, however that ends."""
+    def locked(self) -> Iterator[int]:
+        """Nobody else works in the folder meanwhile. The lock, a file descriptor, ends with the last process that has
+        it, however that ends; those that a killed job leaves behind end soon."""
         import fcntl
 
         try:
@@ -143,22 +151,32 @@ class Place:
         except OSError as reason:
             raise GraceError(f"{self.folder} cannot be written: {reason.strerror}") from reason
         with stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as reason:
-                raise GraceError(f"another job is at work in {self.folder}; wait for it, or end it") from reason
-            yield
+            end = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as reason:
+                    if time.monotonic() > end:
+                        raise GraceError(f"another job is at work in {self.folder}; wait for it, or end it") from reason
+                    time.sleep(0.1)
+            yield stream.fileno()
 
 
-def write_whole(path: Path, content: Any) -> None:
+def write_whole(path: Path, *content: Any) -> None:
     """Write a file so that it is there whole or not at all, even if the power fails."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
-        with fresh.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        fresh.replace(path)
+        try:
+            with fresh.open("wb") as stream:
+                for block in content:
+                    stream.write(block)
+                stream.flush()
+                os.fsync(stream.fileno())
+            fresh.replace(path)
+        except OSError:
+            fresh.unlink(missing_ok=True)  # what is left of it would only fill the disk
+            raise
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -204,10 +222,19 @@ def rejects(folder: str | Path) -> pd.DataFrame:
     import pandas as pd
 
     kinds = {"row": "int64", "column": "object", "reason": "object"}
-    files = sorted((Path(folder) / REJECTS).glob("part-*.csv"))
-    parts = [pd.read_csv(path, dtype=kinds, keep_default_na=False) for path in files]
+    parts = [pd.read_csv(path, dtype=kinds, keep_default_na=False) for path in _set_aside(Path(folder))]
     frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(kinds)).astype(kinds)
     return frame.set_index("row")
+
+
+def _set_aside(folder: Path) -> list[Path]:
+    """The files of rows set aside, part by part."""
+    return sorted((folder / REJECTS).glob("part-*.csv"), key=lambda path: int(path.stem.removeprefix("part-")))
+
+
+def _count(path: Path) -> int:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return sum(1 for _ in csv.reader(stream)) - 1
 
 
 def _lines(rejects: Sequence[tuple[Any, ...]]) -> bytes:

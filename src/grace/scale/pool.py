@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Full, Queue
@@ -24,7 +24,7 @@ WAIT = 0.2  # seconds between looks at whether another thread has failed
 class _Process:
     """A worker, and the pipes to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept_open: Sequence[int]) -> None:
         above = str(Path(__file__).parents[2])
         paths = [above, os.environ.get("PYTHONPATH", "")]
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -32,7 +32,9 @@ class _Process:
         command = [sys.executable, "-c", "from grace.scale.worker import main; main()"]
         pipe = subprocess.PIPE
         # in a session of its own: an interrupt is for whoever started the job
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=env, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, env=env, start_new_session=True, pass_fds=kept_open
+        )
 
     def begin(self, work: Mapping[str, Any]) -> None:
         self._tell(work, b"")
@@ -68,10 +70,11 @@ class _Process:
 
 
 class Pool:
-    """`workers` processes, each with a thread here that feeds it."""
+    """`workers` processes, each with a thread here that feeds it. They hold on to the files `kept_open`, such as a lock
+    that must not end before them."""
 
-    def __init__(self, work: Mapping[str, Any], workers: int) -> None:
-        self.work, self.workers = work, workers
+    def __init__(self, work: Mapping[str, Any], workers: int, kept_open: Sequence[int] = ()) -> None:
+        self.work, self.workers, self.kept_open = work, workers, kept_open
         self.todo: Queue[Part | None] = Queue(maxsize=1)
         self.done: Queue[int | BaseException] = Queue()
         self.failed = threading.Event()
@@ -144,7 +147,7 @@ class Pool:
         for _ in range(TRIES):
             try:
                 if process is None:
-                    process = _Process()
+                    process = _Process(self.kept_open)
                     self.processes.add(process)
                     process.begin(self.work)
                 self.done.put(process.ask(part))

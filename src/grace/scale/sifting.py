@@ -14,7 +14,8 @@ from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric
 from grace.frames import said
 from grace.groups import flat
-from grace.scale.tables import ROW, Part, first_line
+from grace.scale.reading import first_line
+from grace.scale.tables import ROW, Part
 from grace.schema import Schema
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def sift(part: Part, schema: Schema, *, missing: bool = False) -> tuple[pd.DataF
 
 
 def _faults(column: pd.Series[Any], feature: Feature, missing: bool) -> dict[int, str]:
-    """The cells that do not fit, by halving the column until they stand alone."""
+    """The cells that do not fit, by halving the column's different cells until they stand alone."""
     if len(column) == 0:
         return {}
 
@@ -62,9 +63,21 @@ def _faults(column: pd.Series[Any], feature: Feature, missing: bool) -> dict[int
             raise GraceError("the cell is missing")
         return True
 
-    _, found = halved(column, ask)
+    codes, cells = _distinct(column)
+    _, found = halved(cells, ask)
     start = f"column {feature.name!r}, row "
-    return {int(row): reason.removeprefix(f"{start}{said(row)}: ").partition(";")[0] for row, reason in found.items()}
+    reasons = {c: r.removeprefix(f"{start}{said(c)}: ").partition(";")[0] for c, r in found.items()}
+    wrong = np.isin(codes, list(reasons))
+    return {int(row): reasons[c] for row, c in zip(column.index[wrong], codes[wrong], strict=True)}
+
+
+def _distinct(column: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], pd.Series[Any]]:
+    """For each cell a number, and the cell that each number stands for: a fault that is everywhere is found once."""
+    try:
+        codes, cells = pd.factorize(column, use_na_sentinel=False)
+    except TypeError:  # a list and the like
+        codes, cells = np.arange(len(column)), column.array
+    return codes, pd.Series(cells, name=column.name)
 
 
 def halved(rows: Any, ask: Callable[[Any], Found]) -> tuple[list[tuple[Any, Found]], dict[Any, str]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +15,9 @@ import numpy as np
 
 from grace.errors import GraceError
 from grace.frames import some
+from grace.scale.reading import arrow, columns_of, first_line, header, joined, metadata
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 BATCH = 4096  # rows decoded at a time
@@ -40,7 +42,7 @@ class Part:
     number: int
     start: int
     stop: int
-    rows: pa.Table
+    rows: pa.Table | None
     lost: tuple[Lost, ...] = ()
 
 
@@ -65,15 +67,29 @@ class Big:
         return cls(files, files[0].suffix.lower() != ".parquet")
 
     def columns(self) -> list[str]:
-        """The names of the columns, the same in every file."""
-        named = [_header(file) if self.text else _schema(file).names for file in self.files]
+        """The names of the columns that every file has, but for those that pandas wrote for an index."""
+        named = [header(file) if self.text else columns_of(file) for file in self.files]
         for file, names in zip(self.files, named, strict=True):
-            if set(names) != set(named[0]):
-                raise GraceError(f"{file} has other columns than {self.files[0]}: {some(names)}")
             if len(set(names)) < len(names):
                 twice = next(n for n in names if names.count(n) > 1)
                 raise GraceError(f"{file}: column {twice!r} occurs twice; rename or drop one of them")
-        return named[0]
+        return [n for n in named[0] if all(n in names for names in named)]
+
+    def need(self, names: Sequence[str]) -> None:
+        """An error if one of these columns is missing."""
+        given = self.columns()
+        for name in names:
+            if name not in given:
+                file = next(f for f in self.files if self.text or name not in columns_of(f))
+                raise GraceError(f"column {name!r} is missing from {file}; the model needs {some(names)}")
+
+    def stamps(self) -> list[tuple[int, ...]]:
+        """What changes when a file is written to or replaced."""
+        try:
+            found = [file.stat() for file in self.files]
+        except OSError as reason:
+            raise GraceError(f"{reason.filename} cannot be read: {reason.strerror}") from reason
+        return [(s.st_ino, s.st_size, s.st_mtime_ns) for s in found]
 
     def fingerprint(self) -> tuple[str, int]:
         """A hash of every byte, and how many rows there are; of CSV as many as lines, which may hold a few more."""
@@ -86,44 +102,74 @@ class Big:
                         lines += block.count(b"\n") if self.text else 0
             except OSError as reason:
                 raise GraceError(f"{file} cannot be read: {reason.strerror}") from reason
-        rows = max(0, lines - 1) if self.text else sum(_metadata(f).num_rows for f in self.files)
-        return digest.hexdigest(), rows
+        return digest.hexdigest(), max(0, lines - 1) if self.text else self.rows
 
     def parts(self, size: int, columns: Sequence[str], done: frozenset[int] = frozenset()) -> Iterator[Part]:
         """The parts of `size` rows that are not done, with these columns of theirs and the number of each row."""
-        batches = self._texts(columns) if self.text else self._batches(columns, size, done)
-        return _regrouped(batches, size, done)
+
+        def wanted(first: int, last: int) -> bool:
+            return not all(p in done for p in range(first // size, -(-last // size)))
+
+        return _regrouped(self._texts(columns) if self.text else self.batches(columns, wanted), size, done)
 
     def part(self, number: int, size: int, columns: Sequence[str]) -> Part:
-        """One part of a Parquet table."""
-        wanted, rows = number * size, sum(_metadata(f).num_rows for f in self.files)
-        all_others = frozenset(range(-(-rows // size))) - {number}
-        found = next(iter(_regrouped(self._batches(columns, size, all_others), size, all_others)), None)
-        if found is None:
-            raise GraceError(f"{self.files[0]} has no rows from {wanted}")
-        return found
+        """One part of a Parquet table, of which no more is read than the row groups that it lies in."""
+        start, stop = number * size, min((number + 1) * size, self.rows)
+        if start >= stop:
+            raise GraceError(f"{self.files[0]} has no rows from {start}")
+        pieces = [
+            _between(batch.rows, start, stop)
+            for batch in self.batches(columns, lambda first, last: first < stop and start < last)
+            if batch.rows is not None
+        ]
+        return Part(number, start, stop, joined(pieces))
 
-    def _batches(self, columns: Sequence[str], size: int, done: frozenset[int]) -> Iterator[_Batch]:
-        """Numbered rows, without the row groups of which all parts are done."""
+    @cached_property
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        """How many rows each row group of each Parquet file has."""
+        known = map(metadata, self.files)
+        return tuple(tuple(m.row_group(i).num_rows for i in range(m.num_row_groups)) for m in known)
+
+    @property
+    def rows(self) -> int:
+        """How many rows a Parquet table has."""
+        return sum(map(sum, self._groups))
+
+    def batches(self, columns: Sequence[str], wanted: Callable[[int, int], bool]) -> Iterator[_Batch]:
+        """Numbered rows, those of row groups that are not wanted only counted."""
+        start = 0
+        for path, groups in zip(self.files, self._groups, strict=True):
+            ends = np.cumsum((start, *groups)).tolist()
+            needed = [wanted(first, last) for first, last in pairwise(ends)]
+            if not any(needed):
+                yield _Batch(start, ends[-1] - start, None, ())
+            else:
+                yield from self._file(path, columns, ends, needed)
+            start = ends[-1]
+
+    def _file(
+        self, path: Path, columns: Sequence[str], ends: Sequence[int], needed: Sequence[bool]
+    ) -> Iterator[_Batch]:
+        """The row groups of a file, which lie between `ends`."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        start = 0
-        for path in self.files:
-            try:
-                with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
-                    for group in range(file.num_row_groups):
-                        rows = file.metadata.row_group(group).num_rows
-                        if all(p in done for p in range(start // size, -(-(start + rows) // size))):
-                            yield _Batch(start, rows, None, ())
-                            start += rows
-                            continue
+        start = ends[0]
+        try:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
+                for group, read in enumerate(needed):
+                    if not read:
+                        yield _Batch(start, ends[group + 1] - start, None, ())
+                    else:
                         for batch in file.iter_batches(BATCH, [group], list(columns), use_threads=False):
                             table = pa.Table.from_batches([batch]).select(list(columns))
                             yield _Batch(start, len(table), _numbered(table, np.arange(start, start + len(table))), ())
                             start += len(table)
-            except (pa.ArrowException, OSError) as reason:
-                raise GraceError(f"{path}: rows from {start} cannot be read: {first_line(reason)}") from reason
+                    if start != ends[group + 1] and read:
+                        raise GraceError(f"{path} has changed while it was read: row group {group} has other rows")
+                    start = ends[group + 1]
+        except (pa.ArrowException, OSError) as reason:
+            raise GraceError(f"{path}: rows from {start} cannot be read: {first_line(reason)}") from reason
 
     def _texts(self, columns: Sequence[str]) -> Iterator[_Batch]:
         """Numbered rows of text. A line with too few or too many cells is no row, but is counted as one."""
@@ -180,8 +226,6 @@ class _Batch:
 
 def _regrouped(batches: Iterator[_Batch], size: int, done: frozenset[int]) -> Iterator[Part]:
     """Batches of any length as parts of `size` rows."""
-    import pyarrow as pa
-
     held: list[pa.Table] = []
     lost: list[Lost] = []
     number, stop, end = 0, 0, 0
@@ -189,8 +233,7 @@ def _regrouped(batches: Iterator[_Batch], size: int, done: frozenset[int]) -> It
     def part(stop: int) -> Part | None:
         if number in done or not (held or lost):
             return None
-        rows = pa.concat_tables(held).combine_chunks() if held else None
-        return Part(number, number * size, stop, rows, tuple(lost))
+        return Part(number, number * size, stop, joined(held) if held else None, tuple(lost))
 
     for batch in batches:
         end = batch.start + batch.count
@@ -222,59 +265,3 @@ def _numbered(table: pa.Table, numbers: Any) -> pa.Table:
     import pyarrow as pa
 
     return table.append_column(ROW, pa.array(numbers, pa.int64()))
-
-
-def sample(path: str | Path, rows: int, *, seed: int = 0) -> pd.DataFrame:
-    """Rows drawn by `seed` from a Parquet table of any size, in their order, under their numbers: what training data
-    that do not fit into memory are for an `Explainer`."""
-    import pyarrow as pa
-
-    table = Big.of(path)
-    if table.text:
-        raise GraceError(f"{path}: rows are drawn from Parquet; read CSV with pandas, or convert it")
-    total = sum(_metadata(f).num_rows for f in table.files)
-    take = np.sort(np.random.default_rng(seed).choice(total, min(rows, total), replace=False))
-    names, found = [n for n in table.columns() if n != ROW], []
-    for batch in table._batches(names, 1, frozenset()):
-        if batch.rows is not None:
-            first, last = np.searchsorted(take, [batch.start, batch.start + batch.count])
-            found.append(batch.rows.take(pa.array(take[first:last] - batch.start)))
-    frame: pd.DataFrame = pa.concat_tables(found).to_pandas()
-    return frame.set_index(ROW).rename_axis(None)
-
-
-def arrow() -> Any:
-    """pyarrow, or an error that says how to get it."""
-    try:
-        import pyarrow
-    except ImportError as missing:
-        raise GraceError("big tables are read by pyarrow: pip install 'grace-xai[parquet]'") from missing
-    return pyarrow
-
-
-def first_line(reason: BaseException) -> str:
-    return (str(reason).splitlines() or [type(reason).__name__])[0]
-
-
-def _metadata(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_metadata(path)
-    except (pa.ArrowException, OSError) as reason:
-        raise GraceError(f"{path} cannot be read as Parquet: {first_line(reason)}") from reason
-
-
-def _schema(path: Path) -> Any:
-    return _metadata(path).schema.to_arrow_schema()
-
-
-def _header(path: Path) -> list[str]:
-    import csv
-
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            return next(csv.reader(stream), [])
-    except (OSError, UnicodeDecodeError, csv.Error) as reason:
-        raise GraceError(f"{path} cannot be read as a table: {first_line(reason)}") from reason

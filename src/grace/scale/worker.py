@@ -7,7 +7,11 @@ bytes of Arrow. It writes a part's files itself, and answers with a line of JSON
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
+import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, astuple
@@ -16,11 +20,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from grace.errors import GraceError
 from grace.scale.manifest import Place
-from grace.scale.tables import Lost, Part, first_line
+from grace.scale.reading import first_line
+from grace.scale.tables import Lost, Part
 
 if TYPE_CHECKING:
     from grace.explainer import Explainer
     from grace.scale.answers import Question
+
+
+WATCH = 0.1  # seconds between looks at whether the job is still there
 
 
 class Worker:
@@ -33,12 +41,13 @@ class Worker:
         check(explainer, question)
 
     @classmethod
-    def of(cls, work: Mapping[str, Any], device: str | None = None) -> Worker:
+    def of(cls, work: Mapping[str, Any], device: str = "cpu") -> Worker:
         """By what a message says; the explainer is read from the folder of the job."""
         from grace.scale.answers import Question
 
-        question = Question.of(work["question"], work["memory"])
-        return cls(explainer_at(work["explainer"], device), question, Place(Path(work["folder"])))
+        explainer = explainer_at(work["explainer"], device)
+        question = Question.of(work["question"], room(explainer, work["memory"]))
+        return cls(explainer, question, Place(Path(work["folder"])))
 
     def do(self, part: Part) -> int:
         """Explain a part and write its files; gives how many rows it had."""
@@ -49,17 +58,26 @@ class Worker:
         return part.stop - part.start
 
 
-def explainer_at(folder: str | Path, device: str | None) -> Explainer:
-    """A saved explainer, for a process that works beside others."""
+def explainer_at(folder: str | Path, device: str) -> Explainer:
+    """A saved explainer, for a process that works beside others. A GPU that Ray has given out, but torch does not see,
+    is done without."""
     import torch
 
+    from grace.models.base import device_of
     from grace.store import load
 
     torch.set_num_threads(1)
+    if device == "cuda" and not torch.cuda.is_available():
+        warnings.warn("torch sees no GPU in this process, which uses the CPU", stacklevel=2)
+        device = "cpu"
     explainer = load(folder)
-    if device is not None:
-        explainer.model = explainer.model.on(torch.device(device))
+    explainer.model = explainer.model.on(device_of(device))
     return explainer
+
+
+def room(explainer: Explainer, memory: int) -> int:
+    """What may be used for rows: on a GPU, which has memory of its own, what is usual (0)."""
+    return memory if explainer.model.device.type == "cpu" else 0
 
 
 def packed(part: Part) -> tuple[dict[str, Any], bytes]:
@@ -91,7 +109,8 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
         sink.flush()
 
     try:
-        worker = Worker.of(json.loads(source.readline()))
+        work = json.loads(source.readline())
+        worker = Worker.of(work, work["device"])
     except GraceError as reason:
         return say(error=str(reason))
     say(ready=True)
@@ -107,6 +126,14 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
     return None
 
 
+def _end_with(parent: int) -> None:
+    """End this process, whatever it is doing, as soon as the one that started it is gone."""
+    while os.getppid() == parent:
+        time.sleep(WATCH)
+    os._exit(1)
+
+
 def main() -> None:
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     with suppress(BrokenPipeError):  # whoever started it is gone
         serve(sys.stdin.buffer, sys.stdout.buffer)
