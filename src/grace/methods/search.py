@@ -21,7 +21,7 @@ BEAM = 8
 LATER = 64  # features that are still tried after the first level: those that brought most on their own
 CANDIDATES = 16  # answers of a row whose last value is moved to the boundary
 FINALISTS = 2  # and of those, how many are polished before the nearest is taken
-BISECTIONS = 8
+QUARTERINGS = 4
 
 
 def search(problem: Problem) -> Tensor:
@@ -195,16 +195,20 @@ def nearest_answers(problem: Problem, moves: Moves, states: Tensor, hits: Tensor
 
 
 def to_boundary(problem: Problem, moves: Moves, rows: Tensor, feature: Tensor, usable: Tensor) -> Tensor:
-    """Each candidate (n, t, d) with its last moved number as near to x as bisection finds it still works."""
+    """Each candidate (n, t, d) with its last moved number as near to x as repeated quartering finds it still works."""
     owner, place = torch.nonzero(usable & problem.space.is_numeric[feature], as_tuple=True)
     each, candidate, column = problem.select(owner), rows[owner, place], feature[owner, place][:, None]
     works, x, low, high = (t.gather(1, column) for t in (candidate, each.rows, each.low, each.high))
     fails, whole = torch.minimum(torch.maximum(x, low), high), problem.space.is_integer[column]
-    for _ in range(BISECTIONS):
-        middle = (works + fails) / 2
+    quarters = torch.tensor([0.25, 0.5, 0.75], dtype=x.dtype, device=x.device)
+    for _ in range(QUARTERINGS):
+        tried = fails + (works - fails) * quarters
         if problem.space.has_integers:
-            middle = torch.where(whole, middle.round(), middle)
-        ok = Moves(column, middle, moves.network).margins(each, candidate) >= problem.model.tolerance + ROUNDING
-        works, fails = torch.where(ok, middle, works), torch.where(ok, fails, middle)
+            tried = torch.where(whole, tried.round(), tried)
+        margin = Moves(column.expand(-1, 3), tried, moves.network).margins(each, candidate)
+        hits = torch.cat([margin >= problem.model.tolerance + ROUNDING, torch.ones_like(works, dtype=torch.bool)], dim=1)
+        first = hits.to(torch.uint8).argmax(dim=1, keepdim=True)
+        steps = torch.cat([fails, tried, works], dim=1)
+        fails, works = steps.gather(1, first), steps.gather(1, first + 1)
     rows[owner, place] = candidate.scatter(1, column, works)
     return rows

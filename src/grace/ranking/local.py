@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import one_hot, softplus
 
 from grace.memory import at_once
 from grace.problem import Problem
@@ -75,7 +75,12 @@ def both_sides(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
 
 def margin_of_scores(problem: Problem, v: Tensor) -> Tensor:
     """How the margin of alternative v depends on the scores: for a flip +1 for class v, -1 for class C."""
-    scores = problem.model.scores(problem.rows).detach().requires_grad_(True)
+    scores = problem.model.scores(problem.rows).detach()
+    contests = problem.goal.contests(scores, v[:, None])
+    if contests is not None:
+        ahead, behind = (one_hot(c[:, 0], scores.shape[1]) for c in contests)
+        return (ahead - behind).to(scores.dtype)
+    scores.requires_grad_(True)
     with torch.enable_grad():
         chosen = problem.goal.margins(scores).gather(1, v[:, None])
         (toward,) = torch.autograd.grad(chosen.sum(), scores)
