@@ -206,7 +206,9 @@ def to_boundary(problem: Problem, moves: Moves, rows: Tensor, feature: Tensor, u
         if problem.space.has_integers:
             tried = torch.where(whole, tried.round(), tried)
         margin = Moves(column.expand(-1, 3), tried, moves.network).margins(each, candidate)
-        hits = torch.cat([margin >= problem.model.tolerance + ROUNDING, torch.ones_like(works, dtype=torch.bool)], dim=1)
+        hits = torch.cat(
+            [margin >= problem.model.tolerance + ROUNDING, torch.ones_like(works, dtype=torch.bool)], dim=1
+        )
         first = hits.to(torch.uint8).argmax(dim=1, keepdim=True)
         steps = torch.cat([fails, tried, works], dim=1)
         fails, works = steps.gather(1, first), steps.gather(1, first + 1)

@@ -10,17 +10,12 @@ from torch import Tensor
 
 from grace.goal import Towards
 from grace.memory import at_once
+from grace.methods.pace import Pace
 from grace.problem import Problem, positions
 from grace.ranking.entropy import filter_ranking
 from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
 from grace.ranking.local import rank_local
 
-OVERSHOOT = 0.02  # the share by which a step aims past the linearised boundary
-MARGIN = 1e-4  # and an absolute bit, for rows that sit on it
-POOR = 0.25  # a step that closes less than this share of what it aimed at is doubled
-PUSHES = 12  # how often in a row
-PATIENCE = 12  # steps after which a row is given up if none of them closed
-PROGRESS = 1e-3  # this share of the gap
 SHORT = 16  # steps of a short walk
 DROP = 8  # rows that are done drop out when they are one in so many
 TOGETHER = 4096  # rows times K up to which all k are walked together from the start
@@ -107,43 +102,28 @@ def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tenso
     found = problem.rows.clone()
     reached = torch.zeros(len(found), dtype=torch.bool, device=found.device)
     live, part, current, target = torch.arange(len(found), device=found.device), problem, problem.rows, v[:, None]
-    push = torch.ones_like(target, dtype=found.dtype)
-    best, last, aim = torch.full_like(push, -torch.inf), torch.full_like(push, -torch.inf), torch.ones_like(push)
-    idle, done = torch.zeros_like(target), torch.zeros_like(target, dtype=torch.bool)
+    pace = Pace(len(found), found.device)
     scale = space.per_coordinate(subset) * space.scale  # of the coordinates that move
     for _ in range(problem.steps + 1):
         scores, slopes = model.slopes(current, Towards(part.goal, target), subset)
         margins = part.goal.margins(scores)
         hit = margins.amax(dim=1, keepdim=True) >= model.tolerance
-        margin = margins.gather(1, target)
-
         unit = outward_removed(part, current, slopes[:, 0]) * scale
         steep = unit.square().sum(dim=1, keepdim=True)
-        closed = (margin - last) / aim
-        push = torch.where(closed < POOR, (push * 2).masked_fill(closed <= -1e-6, 1), push)
-        last = margin
-        better = margin > best + PROGRESS * margin.abs()
-        best = torch.where(better, margin, best)
-        idle = (idle + 1).masked_fill(better, 0)
-        done = done | hit | (idle >= PATIENCE) | (push >= 2.0**PUSHES) | ~(steep > 0)
-        ended = int(done.sum())
-        if ended * DROP >= len(live):
-            out, go = positions(done[:, 0]), positions(~done[:, 0])
+        if pace.note(margins.gather(1, target), hit, steep) * DROP >= len(live):
+            done = torch.as_tensor(pace.done)[:, 0]
+            out, go = positions(done), positions(~done)
             found[live[out]], reached[live[out]] = current[out], hit[out, 0]
             if len(go) == 0:
                 return found, reached, torch.zeros_like(reached)
-            part, ended = part.select(go), 0
-            live, current, target, subset, scale, done = (t[go] for t in (live, current, target, subset, scale, done))
-            unit, steep, margin = (t[go] for t in (unit, steep, margin))
-            push, best, last, idle = (t[go] for t in (push, best, last, idle))
-
-        aim = (-margin).clamp_min(0) * (1 + OVERSHOOT) + MARGIN
-        stride = (push * aim / steep) * unit * space.scale
-        if ended:  # rows that are done stay where they are until they drop out
-            stride = stride.masked_fill(done, 0)
+            part = part.select(go)
+            live, current, target, subset, scale, unit = (t[go] for t in (live, current, target, subset, scale, unit))
+            pace.select(go)
+        # rows that are done stay where they are until they drop out
+        stride = pace.lengths() * unit * space.scale
         landed = part.land(space.lift(current) + stride)
         current = torch.where(space.per_feature(stride.abs()) > 0, landed, current)
-    done = done[:, 0]
+    done = torch.as_tensor(pace.done)[:, 0]
     out = positions(done)
     if len(out):
         found[live[out]], reached[live[out]] = current[out], part.select(out).reached(current[out])

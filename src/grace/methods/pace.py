@@ -1,0 +1,65 @@
+"""How each walk of a batch gets on: a few numbers per walk, and when it is over.
+
+On a CPU they are numpy's: for arrays as small as these an operation there takes a fraction of what it takes in torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+OVERSHOOT = 0.02  # the share by which a step aims past the linearised boundary
+MARGIN = 1e-4  # and an absolute bit, for rows that sit on it
+POOR = 0.25  # a step that closes less than this share of what it aimed at is doubled
+PUSHES = 12  # how often in a row
+PATIENCE = 12  # steps after which a row is given up if none of them closed
+PROGRESS = 1e-3  # this share of the gap
+
+
+class Pace:
+    """What `note` is told after each step, and `lengths` says of the next; all of it (n, 1)."""
+
+    def __init__(self, walks: int, device: torch.device) -> None:
+        def filled(value: Any) -> Any:
+            return self._own(
+                torch.full((walks, 1), value, device=device, dtype=None if value is False else torch.float64)
+            )
+
+        self._on_cpu = device.type == "cpu"
+        self._where: Any = np.where if self._on_cpu else torch.where
+        self.push, self.aim, self.idle = filled(1.0), filled(1.0), filled(0.0)
+        self.best, self.margin, self.steep = filled(-torch.inf), filled(-torch.inf), filled(0.0)
+        self.done = filled(False)
+
+    def _own(self, values: Tensor) -> Any:
+        return values.numpy() if self._on_cpu else values
+
+    def note(self, margin: Tensor, hit: Tensor, steep: Tensor) -> int:
+        """The margin and the squared slope at each row, and whether it is there. Returns how many walks are over:
+        there, stuck, idle, or pushed in vain."""
+        last, self.margin, self.steep = self.margin, self._own(margin), self._own(steep)
+        with np.errstate(all="ignore"):
+            closed = (self.margin - last) / self.aim
+            self.push = self._where(closed < POOR, self._where(closed > -1e-6, self.push * 2, 1.0), self.push)
+            better = self.margin > self.best + PROGRESS * abs(self.margin)
+            self.best = self._where(better, self.margin, self.best)
+            self.idle = self._where(better, 0.0, self.idle + 1)
+            over = (self.idle >= PATIENCE) | (self.push >= 2.0**PUSHES) | ~(self.steep > 0)
+            self.done = self.done | self._own(hit) | over
+        return int(self.done.sum())
+
+    def lengths(self) -> Tensor:
+        """The factor that takes each slope to the boundary, and as far beyond as the row is pushed; 0 where the walk is
+        over."""
+        with np.errstate(all="ignore"):
+            self.aim = self._where(self.margin < 0, -self.margin, 0.0) * (1 + OVERSHOOT) + MARGIN
+            return torch.as_tensor(self._where(self.done, 0.0, self.push * self.aim / self.steep))
+
+    def select(self, index: Tensor) -> None:
+        """Go on with some of the walks."""
+        place = self._own(index)
+        for name in ("push", "aim", "idle", "best", "margin", "steep", "done"):
+            setattr(self, name, getattr(self, name)[place])
