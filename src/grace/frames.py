@@ -18,6 +18,8 @@ def as_frame(rows: Any) -> pd.DataFrame:
         frame = rows
     elif isinstance(rows, pd.Series):
         frame = rows.to_frame().T
+    elif isinstance(rows, Mapping) and rows and all(type(v) is float for v in rows.values()):
+        frame = pd.DataFrame(np.array([list(rows.values())]), columns=list(rows))  # a column for each takes long
     elif isinstance(rows, Mapping):
         frame = pd.DataFrame([rows])
     elif isinstance(rows, Sequence) and not isinstance(rows, str) and all(isinstance(r, Mapping) for r in rows):
