@@ -83,11 +83,12 @@ def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
         codes = codes_of(column, feature)
         return np.where(np.isnan(codes), float(feature.categories.index(MISSING)), codes) if feature.gaps else codes
     dates = is_date(feature) and not pd.api.types.is_numeric_dtype(column)
-    values = _days(column) if dates else numbers(column)
+    values = days(column) if dates else numbers(column)
     return np.where(np.isnan(values), feature.gap, values) if feature.gaps else values
 
 
-def _days(column: pd.Series[Any]) -> Floats:
+def days(column: pd.Series[Any]) -> Floats:
+    """Dates as days since 1970, NaN where they are missing."""
     found = pd.to_datetime(column, errors="coerce", utc=True)
     wrong = (found.isna() & column.notna()).to_numpy()
     if wrong.any():

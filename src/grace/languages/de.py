@@ -35,7 +35,7 @@ SCREEN = {
     "would": "wäre",
     "or": "Oder: ",
     "note": "Hinweis: ",
-    "along": "ändert sich mit",
+    "along": "wäre dann",
 }
 PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "etwas mehr als ", "just <": "etwas weniger als "}
 AND = "und"

@@ -25,7 +25,14 @@ WORDS = Words(
     date={"unit": "days", "unit_one": "day", "more": "later", "less": "earlier"},
 )
 NAME = "English"
-SCREEN = {"feature": "feature", "is": "is", "would": "would be", "or": "Or: ", "note": "Note: ", "along": "moves along"}
+SCREEN = {
+    "feature": "feature",
+    "is": "is",
+    "would": "would be",
+    "or": "Or: ",
+    "note": "Note: ",
+    "along": "would then be",
+}
 PERCENT = {"": "", ">": "more than ", "<": "less than ", "just >": "just over ", "just <": "just under "}
 AND = "and"
 COUNT = ("three", "four", "five", "six", "seven", "eight", "nine", "ten")
