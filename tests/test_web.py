@@ -119,6 +119,15 @@ def test_a_form_sent_as_it_is_changes_nothing(client: TestClient) -> None:
     assert client.get(again.headers["location"], follow_redirects=False).text == page.text
 
 
+def test_the_form_of_a_table_with_few_columns_can_be_sent(alone: TestClient, evil: Served) -> None:
+    assert len(evil.schema) < evil.settings.max_features
+    fields = [(k, v) for k, v in Tags(alone.get("/").text).fields if k not in ("model", "language")]
+    assert ("k", str(len(evil.schema))) in fields
+    again = alone.get("/", params=[*fields, ("language", "de")], follow_redirects=False)
+    assert again.status_code == 303
+    assert again.headers["location"] == "/?row=1&language=de"
+
+
 def test_buttons_of_the_form(client: TestClient, cancer: Served) -> None:
     fields = Tags(client.get("/?model=cancer95&row=7&now.mitoses=4&style=relative").text).fields
 

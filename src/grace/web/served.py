@@ -110,6 +110,7 @@ class Served:
         self.schema: Schema = explainer.schema
         self.classes = explainer.model.classes
         self.settings = explainer.settings
+        self.most = min(explainer.settings.max_features, len(self.schema))
         self.instant, self.quick, self.slow = Lane(explainer), Lane(copied(explainer)), Lane(copied(explainer))
         self.answers: OrderedDict[Hashable, Answer] = OrderedDict()
         self.waiting: dict[str, list[Waiting]] = {}

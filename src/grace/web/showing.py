@@ -65,7 +65,7 @@ class Pages:
             "own": [] if state.example is not None else state.own(served.schema),
             "classes": [(str(c), word) for c, word in zip(served.classes, self.words(served), strict=True)],
             "against": "" if state.against is None else str(state.against),
-            "most": state.most or served.settings.max_features,
+            "most": state.most or served.most,
             "most_answers": MOST_ANSWERS,
             "styles": [(s, STYLE_WORDS[s]) for s in ALL_STYLES],
             "usual_style": usual_style(served.schema),

@@ -196,7 +196,7 @@ class Reader:
             language=self.among("language", languages.names(), schema.language),
             more=self.last("more") == "yes",
         )
-        if state.most == served.settings.max_features:
+        if state.most == served.most:
             state = replace(state, most=None)
         crossed = [n for n in state.low if n in state.high and float(state.low[n]) > float(state.high[n])]
         for name in crossed:
