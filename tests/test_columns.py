@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -129,6 +130,28 @@ def test_lengths_of_time_and_decimal_numbers_are_numbers() -> None:
     assert explainer.explain({"stay": 17, "x": 1.0, "fee": 9.5})[0] == e
     with pytest.raises(grace.GraceError, match="'stay', row 0: 'long' is not a length of time"):
         explainer.explain({"stay": "long", "x": 1.0, "fee": 9.5})
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_files_with_days_and_lengths_of_time_are_explained(tmp_path: Path, kind: str) -> None:
+    days = FRAME["whole"].to_numpy() * 7
+    frame = pd.DataFrame({"stay": pd.to_timedelta(days, unit="D"), "born": FRAME["born"]})
+    frame["class"] = np.where(frame["stay"] > pd.Timedelta(days=140), "long", "short")
+    network = grace.training.fit(frame, "class", max_epochs=40)
+    explainer = grace.Explainer(network, frame, target="class", domain="minmax", gamma=1.0)
+    explainer.save(str(tmp_path / "model"))
+    rows, path = frame.drop(columns="class").head(10), tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        rows.to_csv(path, index=False)
+    else:
+        rows.to_parquet(path)
+    for name, frozen in (("stay", "born"), ("born", "stay")):
+        batch = explainer.explain(rows, frozen=[frozen])
+        assert batch.success.any() or name == "born"
+        job = grace.scale.run(tmp_path / "model", path, tmp_path / name, workers=1, frozen=[frozen])
+        assert (job.explained, job.set_aside) == (batch.success.sum(), 0)
+        found = pd.concat([pd.read_parquet(f) for f in sorted((tmp_path / name).rglob("part*.parquet"))])
+        assert found[f"new.{name}"].dropna().tolist() == batch.contrast[name][batch.success].tolist()
 
 
 def test_small_whole_numbers_come_back_wider_where_they_have_to() -> None:

@@ -18,7 +18,8 @@ from grace.frames import codes_of, numbers, said
 
 MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 MOST_CLASSES = 50  # different numbers that a target may have and be taken for classes
-DATES = ("datetime64", "timestamp[", "date")  # how the types of dates begin: of pandas, Arrow and Python
+TIMES = ("datetime64", "timestamp[")  # how the types of dates with a time of day begin: of pandas and Arrow
+DATES = (*TIMES, "date")
 SPANS = ("timedelta64", "duration[")
 PYTHON_DATES = "date"
 INTERVALS = "interval"
