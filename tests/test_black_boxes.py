@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 import grace
 from grace.goal import Flip
 from grace.models import Predictor, TorchModel
+from grace.moves import observed
 from problems import BOX, uniform
 
 CLASSES = ["no", "yes"]
@@ -64,6 +65,37 @@ def test_a_narrow_step_is_found_among_observed_values() -> None:
 
     e = explained(step, pd.DataFrame({"a": [-3.0], "b": [0.0], "c": [0.0]}), train)[0]
     assert [(c.name, c.new) for c in e.changes] == [("a", 1.2)]
+
+
+def test_observed_values_are_shared_out() -> None:
+    """All values of columns that have few; the others share what is left, evenly spread from end to end."""
+    rows = torch.stack([torch.arange(60) % k for k in (2, 60, 33, 5)], dim=1).to(torch.float64)
+    values, owner = observed(rows, 16)
+    found = {j: values[owner == j].tolist() for j in range(4)}
+    assert found[0] == [0, 1]
+    assert found[3] == [0, 1, 2, 3, 4]
+    assert [len(found[j]) for j in (2, 1)] == [28, 29]  # of 64 - 7
+    for j, most in ((1, 59), (2, 32)):
+        assert (found[j][0], found[j][-1]) == (0, most)
+        assert len(set(found[j])) == len(found[j])
+        assert max(np.diff(found[j])) - min(np.diff(found[j])) <= 1
+    none, _ = observed(rows[:, :0], 16)
+    assert len(none) == 0
+
+
+def test_a_pair_with_one_value_of_a_number_that_does_is_found() -> None:
+    """The number has 33 values and only one of them works, together with a category with which no training row has
+    it."""
+    rng = np.random.default_rng(5)
+    train = pd.DataFrame({"n": np.arange(264) % 33, "k": rng.choice(list("pqrs"), 264)})
+    train = train.assign(u=np.arange(264) % 2, v=np.arange(264) // 2 % 2)
+    train = train[(train["n"] != 25) | (train["k"] != "s")]
+
+    def both(frame: pd.DataFrame) -> np.ndarray:
+        return np.where(frame["k"] != "s", 0.2, np.where(frame["n"] == 25, 0.8, 0.3))
+
+    batch = explained(both, pd.DataFrame({"n": [2, 31], "k": ["p", "q"], "u": [0, 1], "v": [1, 0]}), train)
+    assert [{c.name: c.new for c in e.changes} for e in batch] == [{"n": 25, "k": "s"}] * 2
 
 
 def test_labels_alone_are_enough() -> None:
@@ -119,6 +151,23 @@ def test_questions_are_counted_batched_and_never_repeated_in_a_batch() -> None:
         assert all(not frame.duplicated().any() for frame in seen)
         assert method == "nearest" or len(seen) < batch.calls / 4
     assert explainer.explain(BOX.head(1)).calls < 2000
+
+
+def test_a_dear_row_does_not_cost_those_behind_it_their_answers() -> None:
+    """The first row is cheap, the next ones need two changes: they are not all asked together on its word."""
+
+    def both(frame: pd.DataFrame) -> np.ndarray:
+        a, b = frame["a"] > 1, frame["b"] > 1
+        return np.where(a & b, 0.8, 0.2 + 0.05 * a + 0.05 * b)
+
+    rows = pd.DataFrame([[3.0, 0, 0], *[[-1.0, -1, 0]] * 5], columns=list("abc")).assign(c=np.arange(6) / 10)
+    explainer = grace.Explainer(grace.wrap(both, classes=CLASSES), BOX, domain="minmax", gamma=1.0)
+    first, last = (explainer.explain(rows.iloc[[i]]).calls for i in (0, 5))
+    assert last > 2 * first
+    limit = first + 3 * last
+    batch = explainer.explain(rows, max_calls=limit)
+    assert batch.calls <= limit
+    assert batch.success.sum() >= 3
 
 
 def test_a_limit_on_questions_is_kept_and_said() -> None:

@@ -219,6 +219,27 @@ def test_a_row_of_ones_own_with_hostile_names(browser: Browser, evil: str, tmp_p
         page.get_by_label("Paste a row").fill('{"age": "old"}')
 
 
+def test_a_cell_that_is_filled_in_is_said_until_it_is_given(browser: Browser, evil: str) -> None:
+    with visit(browser, evil) as page:
+        page.get_by_text("Your own row").click()
+        page.get_by_label("Paste a row").fill(f'"{EVIL}",age,home\n1.5,,rented\n')
+        page.get_by_label("fill in missing cells").check()
+        page.get_by_role("button", name="Explain it").click()
+        note = page.locator("#picture").get_by_text("age was missing and filled in with")
+        note.wait_for()
+        number = page.get_by_label("age", exact=True)
+        expect(page.locator(".card", has=number).locator(".is")).to_contain_text("filled in")
+        page.get_by_label("Language").select_option("de")
+        expect(page.locator("#picture")).to_contain_text("fehlte und wurde durch")
+        if not number.is_visible():
+            page.locator("#rest > summary").click()
+        number.fill("41")
+        page.get_by_role("button", name="Explain the row as moved").click()
+        page.wait_for_url(re.compile("is.age=41"))
+        page.locator("#proof-head").wait_for()
+        assert "fehlte" not in page.locator("#answer").inner_text()
+
+
 def test_a_bad_row_is_said_beside_the_form(browser: Browser, demo: str) -> None:
     context = browser.new_context()
     page = context.new_page()

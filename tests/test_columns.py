@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+from decimal import Decimal
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,6 +32,10 @@ FRAME = pd.DataFrame(
         ),
         "code": pd.array(RNG.choice(["007", "010"], N), dtype="string"),
         "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 600, N), unit="D"),
+        "small": RNG.integers(0, 200, N).astype("uint8"),
+        "bin": pd.cut(RNG.normal(0, 1, N), [-9, -0.5, 0.5, 9]),
+        "born": [datetime.date(1980, 1, 1) + datetime.timedelta(days=int(d)) for d in RNG.integers(0, 9000, N)],
+        "stay": pd.to_timedelta(RNG.integers(0, 500, N), unit="h"),
         "when": pd.Timestamp("2021-05-01", tz="UTC") + pd.to_timedelta(RNG.integers(0, 5000, N), unit="min"),
     }
 )
@@ -92,16 +100,95 @@ def test_dates_are_said_as_days_and_shown_as_dates(method: str) -> None:
     assert "1999-12-31" in beyond.notes[0]
 
 
+def test_a_time_of_day_is_said_as_such() -> None:
+    frame = pd.DataFrame({"at": pd.date_range("2020-01-01", periods=200, freq="h"), "x": np.arange(200.0)})
+
+    def late(rows: pd.DataFrame) -> np.ndarray:
+        return np.where(rows["at"] >= pd.Timestamp("2020-01-03 07:30"), 0.8, 0.1)
+
+    batch = grace.Explainer(grace.wrap(late, classes=["no", "yes"]), frame, domain="minmax", gamma=1.0).explain(
+        {"at": pd.Timestamp("2020-01-01 01:10"), "x": 3.0}, frozen=["x"]
+    )
+    new = date_text(batch[0].changes[0].new)
+    assert batch[0].text().startswith(f"Had at been {new}, the model")
+    assert late(batch.contrast.assign(at=pd.Timestamp(new)))[0] == 0.8  # what is said is what does it
+    assert f"because at was 2020-01-01 01:10 rather than {new}" in batch[0].text(template="because")
+    assert f"„at“ {new} gewesen" in batch[0].text(language="de")
+    assert f"2020-01-01 01:10 und nicht {new}" in batch[0].text(language="de", template="because")
+
+
+def test_lengths_of_time_and_decimal_numbers_are_numbers() -> None:
+    frame = pd.DataFrame({"stay": pd.to_timedelta(np.arange(100) % 50, unit="D"), "x": np.arange(100.0)})
+    frame["fee"] = [Decimal(i) / 4 for i in range(100)]
+
+    def long(rows: pd.DataFrame) -> np.ndarray:
+        return np.where((rows["stay"] >= pd.Timedelta(days=20)) & (rows["fee"] >= 10), 0.8, 0.1)
+
+    explainer = grace.Explainer(grace.wrap(long, classes=["no", "yes"]), frame, domain="minmax", gamma=1.0)
+    e = explainer.explain({"stay": "17 days", "x": 1.0, "fee": Decimal("9.5")})[0]
+    assert e.text().startswith("Had stay been 3 days longer and fee 0.5 higher, ")
+    assert explainer.explain({"stay": 17, "x": 1.0, "fee": 9.5})[0] == e
+    with pytest.raises(grace.GraceError, match="'stay', row 0: 'long' is not a length of time"):
+        explainer.explain({"stay": "long", "x": 1.0, "fee": 9.5})
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_files_with_days_and_lengths_of_time_are_explained(tmp_path: Path, kind: str) -> None:
+    days = FRAME["whole"].to_numpy() * 7
+    frame = pd.DataFrame({"stay": pd.to_timedelta(days, unit="D"), "born": FRAME["born"]})
+    frame["class"] = np.where(frame["stay"] > pd.Timedelta(days=140), "long", "short")
+    network = grace.training.fit(frame, "class", max_epochs=40)
+    explainer = grace.Explainer(network, frame, target="class", domain="minmax", gamma=1.0)
+    explainer.save(str(tmp_path / "model"))
+    rows, path = frame.drop(columns="class").head(10), tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        rows.to_csv(path, index=False)
+    else:
+        rows.to_parquet(path)
+    for name, frozen in (("stay", "born"), ("born", "stay")):
+        batch = explainer.explain(rows, frozen=[frozen])
+        assert batch.success.any() or name == "born"
+        job = grace.scale.run(tmp_path / "model", path, tmp_path / name, workers=1, frozen=[frozen])
+        assert (job.explained, job.set_aside) == (batch.success.sum(), 0)
+        found = pd.concat([pd.read_parquet(f) for f in sorted((tmp_path / name).rglob("part*.parquet"))])
+        assert found[f"new.{name}"].dropna().tolist() == batch.contrast[name][batch.success].tolist()
+
+
+def test_small_whole_numbers_come_back_wider_where_they_have_to() -> None:
+    feature = grace.Schema.infer(FRAME[["small"]]).features[0]
+    assert decode_column(np.array([3.0, 255.0]), feature).dtype == np.uint8
+    for cells, dtype in (([3.0, 256.0], "int64"), ([-1.0, 2.0], "int64"), ([0.5, 2.0], "float64")):
+        wider = decode_column(np.array(cells), feature)
+        assert wider.dtype == dtype
+        assert wider.tolist() == cells
+
+
+@pytest.mark.parametrize("cells", [[(i % 2, 3) for i in range(50)], pd.period_range("2020-01", periods=50, freq="M")])
+def test_categories_that_a_model_would_get_as_text_are_refused(cells: object) -> None:
+    frame = pd.DataFrame({"cell": cells, "x": np.arange(50.0)})
+    with pytest.raises(grace.GraceError, match=r"'cell' holds cells such as .*astype"):
+        grace.Explainer(grace.wrap(lambda f: np.where(f["x"] > 3, 0.9, 0.1), classes=["no", "yes"]), frame)
+
+
 def test_dates_as_text() -> None:
     assert date_text(0.0) == "1970-01-01"
     assert date_text(18262.5) == "2020-01-01 12:00"
+    assert date_text(18262.001) == "2020-01-01 00:01:26.400"
+    assert date_text(18262 + 1 / 86400) == "2020-01-01 00:00:01"
     with pytest.raises(grace.GraceError, match="'day', row 0: 'soon' is not a date"):
         grace.Schema.infer(FRAME[["day"]]).encode({"day": "soon"})
 
 
 def test_types_that_suggest_a_feature() -> None:
     kinds = {name: type(feature_of(FRAME[name])).__name__ for name in FRAME}
-    assert [n for n, kind in kinds.items() if kind == "Categorical"] == ["flag", "maybe", "kind", "grade", "code"]
+    assert [n for n, kind in kinds.items() if kind == "Categorical"] == [
+        "flag",
+        "maybe",
+        "kind",
+        "grade",
+        "code",
+        "bin",
+    ]
     assert dtype_of(FRAME["whole"], feature_of(FRAME["whole"])) == ""
 
 

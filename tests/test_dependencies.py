@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -152,8 +153,10 @@ def test_what_moves_along_is_said_apart_everywhere(explainer) -> None:
     again = grace.Explanation.from_json(e.to_json())
     assert again == e
     assert again.text() == said
-    assert "Moving along: weight" in e.to_svg()
-    assert "moves along" in e.to_html()
+    old, new = (grace.text.number(grace.text.decimal(v)) for v in (e.follow_on[0].old, e.follow_on[0].new))
+    drawn = " ".join(re.sub(r"<[^>]*>", " ", e.to_svg()).split())
+    assert f"Weight would then be {new} rather than {old}." in drawn
+    assert '<span class="grace-soft">would then be</span></th>' in e.to_html()
     assert f"The {len(e.row) - len(e.changes) - 1} features that stay" in e.to_html()
     frame = batch.to_frame()
     assert (frame["features"] == batch.changed.sum(axis=1)).all()

@@ -119,6 +119,15 @@ def test_a_form_sent_as_it_is_changes_nothing(client: TestClient) -> None:
     assert client.get(again.headers["location"], follow_redirects=False).text == page.text
 
 
+def test_the_form_of_a_table_with_few_columns_can_be_sent(alone: TestClient, evil: Served) -> None:
+    assert len(evil.schema) < evil.settings.max_features
+    fields = [(k, v) for k, v in Tags(alone.get("/").text).fields if k not in ("model", "language")]
+    assert ("k", str(len(evil.schema))) in fields
+    again = alone.get("/", params=[*fields, ("language", "de")], follow_redirects=False)
+    assert again.status_code == 303
+    assert again.headers["location"] == "/?row=1&language=de"
+
+
 def test_buttons_of_the_form(client: TestClient, cancer: Served) -> None:
     fields = Tags(client.get("/?model=cancer95&row=7&now.mitoses=4&style=relative").text).fields
 
@@ -158,7 +167,12 @@ def test_wrong_parts_of_an_address_are_named_and_the_rest_is_used(client: TestCl
 def queries(draw: st.DrawFn) -> list[tuple[str, str]]:
     names = [EVIL, "age", "home", "unknown"]
     keys = ["row", "k", "n", "style", "template", "language", "against", "freeze", "up", "down", "of", "more", "step"]
-    keys += [f"{p}.{n}" for p in ("is", "now", "low", "high", "never") for n in names] + ["explain", "from", "model"]
+    keys += [f"{p}.{n}" for p in ("is", "now", "low", "high", "never") for n in names] + [
+        "explain",
+        "from",
+        "model",
+        "fill",
+    ]
     words = ["de", "relative", "because", "next", "moved", "rented", "<b>owned</b>", CLASS, "no & never", "yes"]
     values = st.sampled_from([*names, *words, "1", "3", "200", "2.5", "1e3", "-4", "", "nan"])
     return draw(st.lists(st.tuples(st.sampled_from(keys), values | st.text(max_size=6)), max_size=12))
@@ -169,10 +183,12 @@ def queries(draw: st.DrawFn) -> list[tuple[str, str]]:
 def test_the_short_address_says_the_same(evil: Served, pairs: list[tuple[str, str]]) -> None:
     for several in (False, True):
         state, _ = read_state(pairs, {evil.name: evil})
-        again, errors = read_state(parse_qsl(state.query(several), keep_blank_values=True), {evil.name: evil})
+        again, errors = read_state(
+            parse_qsl(state.query(evil.schema, several), keep_blank_values=True), {evil.name: evil}
+        )
         assert errors == []
         assert again == state
-        assert again.pairs(several) == state.pairs(several)
+        assert again.pairs(evil.schema, several) == state.pairs(evil.schema, several)
 
 
 def test_what_is_asked_reaches_the_answer(client: TestClient) -> None:
@@ -255,9 +271,45 @@ def test_pasted_and_uploaded_rows(client: TestClient, cancer: Served) -> None:
         }
     download = client.get(f"/download/why.json?{ways[0].url.query.decode()}").json()
     assert download["row"] == row
-    gap = {**row, "bare_nuclei": None}
-    filled = send(client, json.dumps(gap), impute="yes")
-    assert filled.url.params["is.bare_nuclei"] == str(int(cancer.schema["bare_nuclei"].typical))  # type: ignore[arg-type]
+
+
+def test_cells_that_were_filled_in_are_said(client: TestClient, cancer: Served) -> None:
+    row = {**cancer.example(5), "bare_nuclei": None}
+    usual = int(cancer.schema["bare_nuclei"].typical)  # type: ignore[arg-type]
+    page = send(client, json.dumps(row), impute="yes")
+    assert page.status_code == 200
+    assert page.url.params["fill"] == "bare_nuclei"
+    assert "is.bare_nuclei" not in page.url.params
+    note = f"bare_nuclei was missing and filled in with {usual}"
+    head = page.text.split('<div class="grace-panels">')[0]
+    assert f"{note}." in head.split('id="says"')[1]  # beside the sentence
+    assert f"is {usual} point, filled in" in page.text
+    kept = client.get(f"/download/why.json?{page.url.query.decode()}").json()
+    assert kept["notes"] == [note]
+    assert kept["row"]["bare_nuclei"] == usual
+    again = client.get("/", params=Tags(page.text).fields, follow_redirects=False)  # as a form, without scripts
+    assert parse_qsl(again.headers["location"][2:]) == list(page.url.params.multi_items())
+    german = client.get(f"/?{page.url.query.decode()}&language=de")
+    assert "fehlte und wurde durch 1 ersetzt" in german.text
+    # a value that is moved and explained is one's own again
+    moved = client.get("/", params=[*page.url.params.multi_items(), ("now.bare_nuclei", "7"), ("explain", "moved")])
+    assert moved.url.params["is.bare_nuclei"] == "7"
+    assert "filled in" not in moved.text.split('id="question"')[1]
+    every = send(client, "{}", impute="yes")
+    assert every.status_code == 200
+    assert every.text.count("was missing and filled in with") == len(cancer.schema)
+    assert send(client, json.dumps(row)).status_code == 422
+
+
+def test_a_cell_that_was_given_is_not_the_same_question_as_one_filled_in(client: TestClient, cancer: Served) -> None:
+    usual = int(cancer.schema["bare_nuclei"].typical)  # type: ignore[arg-type]
+    given = {**cancer.example(5), "bare_nuclei": usual}
+    for sent, notes in ((None, 1), (usual, 0), (None, 1)):
+        body = {"row": {**given, "bare_nuclei": sent}, "impute": True}
+        said = client.post("/api/explain", json=body).json()
+        assert len(said["notes"]) == len(said["remarks"]) == notes
+        assert client.post("/api/predict", json=body).json()["filled"] == ({"bare_nuclei": usual} if notes else {})
+    assert "filled" not in client.post("/api/predict", json={"row": given}).json()
 
 
 @pytest.mark.parametrize(
@@ -292,12 +344,12 @@ def test_a_bad_row_is_named_with_the_remedy(client: TestClient, cancer: Served, 
 def test_cells_come_back_as_they_were_sent() -> None:
     number = Numeric(name="x", integer=False)
     for value in (0.1, 1e-12, -3.25, 123456789.123, 1e300, 5e-324):
-        assert cell(number, written(value)) == value
+        assert cell(number, written(number, value)) == value
     mixed = Categorical(name="c", categories=(True, 1.5, "None", "a"))
     for value in mixed.categories:
-        assert cell(mixed, written(value)) is value or cell(mixed, written(value)) == value
+        assert cell(mixed, written(mixed, value)) is value or cell(mixed, written(mixed, value)) == value
     with pytest.raises(GraceError, match="unknown category"):
         cell(mixed, ["a"])
     schema = grace.Schema(features=(mixed,))
-    assert read_row(schema, {"c": "None"}) == {"c": "None"}
+    assert read_row(schema, {"c": "None"}) == ({"c": "None"}, ())
     assert parse_table("c\nNone") == {"c": "None"}

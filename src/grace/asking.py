@@ -62,7 +62,7 @@ def answer_within(
     begun: tuple[int, int],
     own: Tensor | None,
 ) -> tuple[Answers, Spent | None]:
-    """Answers to all rows, `step` at a time. With a limit, a first row shows what a row costs, and then as many are
+    """Answers to all rows, `step` at a time. With a limit, a first row shows what a row costs, and then ever more are
     asked together as the rest allows; those for which it does not are left unanswered, and said to be. `begun` is what
     `asked_so_far` said before the first question, and `own` are the scores of the rows, known where there is a
     limit."""
@@ -88,7 +88,7 @@ def _rationed(
 ) -> tuple[Answers, Bools]:
     """Answers within the model's limit, and which rows it left out."""
     assert model.most is not None
-    n, start, many = len(rows), 0, 1
+    n, start, many, share = len(rows), 0, 1, 1.0
     every = torch.arange(n, device=rows.device)
     parts, left = [], np.zeros(n, dtype=bool)
     while start < n:
@@ -101,8 +101,8 @@ def _rationed(
             parts.append(_none(rows[here], own[here], alternatives - 1))
         start += len(here)
         rest = model.most - model.asked
-        share = max(1.0, SPARE * (model.asked - now) / len(here))
-        many = min(step, max(1, int(rest / share)))
+        share = max(share, SPARE * (model.asked - now) / len(here))  # what a row may cost at most, by those so far
+        many = min(step, 2 * len(here), max(1, int(rest / share)))
     return Answers.join(parts), left
 
 

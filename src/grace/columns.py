@@ -1,5 +1,5 @@
 """Columns as numbers and back, in the type they came in: whole and nullable numbers, booleans, ordered and other
-categories, text and dates. A date is the number of days since 1970.
+categories, text, dates and lengths of time. A date is the number of days since 1970, a length of time one of days.
 """
 
 from __future__ import annotations
@@ -19,18 +19,34 @@ from grace.frames import codes_of, numbers, said
 MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 MOST_CLASSES = 50  # different numbers that a target may have and be taken for classes
 FEW = 4  # rows that are read faster one by one than column by column
-DATE = "datetime64"
+TIMES = ("datetime64", "timestamp[")  # how the types of dates with a time of day begin: of pandas and Arrow
+DATES = (*TIMES, "date")
+SPANS = ("timedelta64", "duration[")
+PYTHON_DATES = "date"
+INTERVALS = "interval"
+CLOSED: dict[str, Any] = {"(]": "right", "[)": "left", "[]": "both", "()": "neither"}
 DAY = 86_400_000_000  # microseconds
 
 
 def feature_of(column: pd.Series[Any]) -> Feature:
     """The feature that the type of a column suggests."""
     name = str(column.name)
-    column = column.infer_objects()
-    if pd.api.types.is_datetime64_any_dtype(column):
+    type_ = _type(column)
+    if type_.startswith(DATES):
         return Numeric(name=name, kind="date")
+    if type_.startswith(SPANS):
+        return Numeric(name=name, kind="measurement", unit="days", unit_one="day", more="longer", less="shorter")
+    column = column.infer_objects()
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    return Numeric(name=name) if numeric else Categorical(name=name)
+    return Numeric(name=name) if numeric or type_ == "decimal" else Categorical(name=name)
+
+
+def _type(column: pd.Series[Any]) -> str:
+    """The type of a column; of Python's own dates and decimal numbers that of the cells."""
+    inside = pd.api.types.infer_dtype(column, skipna=True) if column.dtype == object else ""
+    known = {"date": PYTHON_DATES, "datetime": "datetime64", "datetime64": "datetime64", "decimal": "decimal"}
+    known |= {"timedelta": "timedelta64", "timedelta64": "timedelta64"}
+    return known.get(inside, str(column.dtype))
 
 
 def is_number(column: pd.Series[Any]) -> bool:
@@ -43,11 +59,25 @@ def dtype_of(column: pd.Series[Any], feature: Feature) -> str:
     """The type to give cells back in; empty where plain numbers or values will do."""
     dtype = column.dtype
     if isinstance(feature, Numeric):
-        whole = isinstance(dtype, pd.api.extensions.ExtensionDtype) and not pd.api.types.is_bool_dtype(dtype)
-        return str(dtype) if whole or pd.api.types.is_datetime64_any_dtype(dtype) else ""
+        if _type(column).startswith((*DATES, *SPANS)):
+            return str(column.infer_objects().dtype) if _type(column) != PYTHON_DATES else PYTHON_DATES
+        own = isinstance(dtype, pd.api.extensions.ExtensionDtype) and not pd.api.types.is_bool_dtype(dtype)
+        small = isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype != np.int64
+        return str(dtype) if own or small else ""
     if isinstance(dtype, pd.CategoricalDtype):
-        return "category"
+        return INTERVALS if _are_intervals(dtype.categories) else "category"
     return str(dtype) if pd.api.types.is_bool_dtype(dtype) or str(dtype) == "string" else ""
+
+
+def _are_intervals(categories: Any) -> bool:
+    """Whether categories are ranges of numbers, as `pd.cut` makes them."""
+    return isinstance(categories, pd.IntervalIndex) and pd.api.types.is_numeric_dtype(categories.left)
+
+
+def interval(said: str) -> pd.Interval[Any]:
+    """ "(0, 1.5]" as the range that it is."""
+    low, high = (int(end) if end.lstrip("-").isdigit() else float(end) for end in said[1:-1].split(", "))
+    return pd.Interval(low, high, closed=CLOSED[said[0] + said[-1]])
 
 
 def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:
@@ -63,7 +93,7 @@ def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:
 
 
 def is_date(feature: Feature) -> bool:
-    return feature.dtype.startswith(DATE)
+    return isinstance(feature, Numeric) and feature.dtype.startswith(DATES)
 
 
 def plain_numbers(frame: pd.DataFrame, places: list[int], features: Sequence[Feature]) -> Floats | None:
@@ -89,12 +119,17 @@ def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
     if isinstance(feature, Categorical):
         codes = codes_of(column, feature)
         return np.where(np.isnan(codes), float(feature.categories.index(MISSING)), codes) if feature.gaps else codes
-    dates = is_date(feature) and not pd.api.types.is_numeric_dtype(column)
-    values = _days(column) if dates else numbers(column)
+    if pd.api.types.is_numeric_dtype(column):
+        values = numbers(column)
+    elif is_date(feature):
+        values = days(column)
+    else:
+        values = _span(column) if feature.dtype.startswith(SPANS) else numbers(column)
     return np.where(np.isnan(values), feature.gap, values) if feature.gaps else values
 
 
-def _days(column: pd.Series[Any]) -> Floats:
+def days(column: pd.Series[Any]) -> Floats:
+    """Dates as days since 1970, NaN where they are missing."""
     found = pd.to_datetime(column, errors="coerce", utc=True)
     wrong = (found.isna() & column.notna()).to_numpy()
     if wrong.any():
@@ -107,22 +142,48 @@ def _days(column: pd.Series[Any]) -> Floats:
     return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / DAY)
 
 
+def _span(column: pd.Series[Any]) -> Floats:
+    """Lengths of time in days, NaN where they are missing."""
+    found = pd.to_timedelta(column, errors="coerce")
+    wrong = (found.isna() & column.notna()).to_numpy()
+    if wrong.any():
+        i = int(wrong.argmax())
+        raise GraceError(
+            f"column {column.name!r}, row {said(column.index[i])}: {str(column.iloc[i])!r} is not a length of time; "
+            "write it as '3 days', or as a number of days"
+        )
+    return np.asarray(found / pd.Timedelta(days=1), dtype=np.float64)
+
+
 def decode_column(values: Floats, feature: Feature) -> Any:
     """The cells of encoded values; NaN becomes a missing cell."""
     if isinstance(feature, Categorical):
         return _categories(values, feature)
     if feature.gaps:
         values = np.where(values == feature.gap, np.nan, values)
-    if is_date(feature):
-        micro = np.where(np.isnan(values), np.datetime64("NaT", "us").astype(np.int64), np.round(values * DAY))
-        dates = pd.Series(micro.astype(np.int64).astype("datetime64[us]"))
-        aware = "," in feature.dtype
-        return _typed(dates.dt.tz_localize("UTC") if aware else dates, feature.dtype)
+    if feature.dtype.startswith((*DATES, *SPANS)):
+        return _times(values, feature)
     fits = (values == np.round(values)) & (np.abs(values) <= MOST_EXACT)
-    if feature.dtype:
+    if feature.dtype in np.sctypeDict and "float" not in feature.dtype:
+        limits = np.iinfo(feature.dtype)
+        if bool((fits & (values >= limits.min) & (values <= limits.max)).all()):
+            return values.astype(feature.dtype)
+    elif feature.dtype:
         whole = "float" in feature.dtype.lower() or bool((fits | np.isnan(values)).all())
         return _typed(pd.Series(values), feature.dtype if whole else "Float64")
     return values.astype(np.int64) if feature.integer and bool(fits.all()) else values.copy()
+
+
+def _times(values: Floats, feature: Numeric) -> Any:
+    """Dates and lengths of time from days."""
+    micro = np.where(np.isnan(values), np.datetime64("NaT", "us").astype(np.int64), np.round(values * DAY))
+    if not is_date(feature):
+        return _typed(pd.Series(micro.astype(np.int64).astype("timedelta64[us]")), feature.dtype)
+    dates = pd.Series(micro.astype(np.int64).astype("datetime64[us]"))
+    if feature.dtype == PYTHON_DATES:
+        return dates.dt.date.array
+    aware = "," in feature.dtype
+    return _typed(dates.dt.tz_localize("UTC") if aware else dates, feature.dtype)
 
 
 def _typed(cells: pd.Series[Any], dtype: Any) -> Any:
@@ -132,10 +193,12 @@ def _typed(cells: pd.Series[Any], dtype: Any) -> Any:
 def _categories(values: Floats, feature: Categorical) -> Any:
     known = np.isfinite(values)
     hidden = MISSING if feature.gaps else None
-    table = np.array([*(None if c == hidden else c for c in feature.categories), None], dtype=object)
+    ranges = feature.dtype == INTERVALS
+    known_as = [None if c == hidden else interval(str(c)) if ranges else c for c in feature.categories]
+    table = np.array([*known_as, None], dtype=object)
     cells = table[np.where(known, values, -1).astype(int)]
-    if feature.dtype == "category":
-        return pd.Categorical(cells, categories=[c for c in feature.categories if c != hidden], ordered=feature.ordered)
+    if ranges or feature.dtype == "category":
+        return pd.Categorical(cells, categories=[c for c in known_as if c is not None], ordered=feature.ordered)
     if feature.dtype and (feature.dtype != "bool" or not pd.isna(cells).any()) and MISSING not in cells:
         return _typed(pd.Series(cells, dtype=object), feature.dtype)
     return pd.array(cells, dtype=object)
@@ -146,4 +209,6 @@ def date_text(cell: Value | Decimal) -> str:
     stamp = pd.Timestamp(round(Decimal(str(cell)) * DAY) // 1000, unit="ms")
     if stamp == stamp.normalize():
         return str(stamp.date())
-    return str(stamp.round("s")) if stamp.second or stamp.microsecond else f"{stamp:%Y-%m-%d %H:%M}"
+    if stamp.microsecond:
+        return f"{stamp:%Y-%m-%d %H:%M:%S}.{stamp.microsecond // 1000:03d}"
+    return str(stamp) if stamp.second else f"{stamp:%Y-%m-%d %H:%M}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal, Inexact, localcontext
 
+from grace.columns import date_text, is_date
 from grace.errors import GraceError
 from grace.features import KINDS, STYLES, Feature, Numeric, Value
 from grace.numerals import decimal, places
@@ -76,7 +77,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Becomes:
-    """Another category."""
+    """Another category; or another date, as text, where the days between are no round number."""
 
     new: Value
     old: Value
@@ -105,7 +106,9 @@ def difference(feature: Feature, old: Value, new: Value, asked: str | None, *, r
     style = style_of(feature, asked)
     a, b = decimal(old), decimal(new)
     if style == "exact":
-        return exact(feature, a, b)
+        said = exact(feature, a, b)
+        both = is_date(feature) and isinstance(said, Instead)
+        return Becomes(date_text(new), date_text(old)) if both else said
     if style == "relative":
         return Way(b > a)
     if ratios and has_ratio(feature, a, b):

@@ -225,6 +225,7 @@ class Categorical:
         categories, ordered = self.categories, self.ordered
         if not categories:
             present = values.dropna()
+            _check_plain(self.name, present.unique())
             if isinstance(present.dtype, pd.CategoricalDtype):
                 found = set(present)
                 categories = tuple(plain(c) for c in present.cat.categories if c in found)
@@ -255,6 +256,16 @@ Domain = str | float
 def columns_of(feature: Feature) -> tuple[str, ...]:
     """The columns of the table that hold the feature."""
     return (feature.columns if isinstance(feature, Categorical) else ()) or (feature.name,)
+
+
+def _check_plain(name: str, cells: Any) -> None:
+    """Cells that are objects would reach a model as text."""
+    for cell in cells:
+        if not isinstance(cell, str | int | float | bool | np.generic | pd.Interval):
+            raise GraceError(
+                f"column {name!r} holds cells such as {cell!r} ({type(cell).__name__}); turn them into numbers or "
+                f"text as frame[{name!r}].astype(str) does, before the model is trained"
+            )
 
 
 def _check_cost(feature: Feature) -> None:

@@ -13,7 +13,7 @@ from grace.problem import Problem, positions
 
 VALUES = 16  # tried per number
 CLOSE = 0.2  # of a spread: the smallest step tried
-FEW = 256  # moves that are all tried again for a second feature of a model that may jump
+FEW = 320  # moves that are all tried again for a second feature of a model that may jump
 CHUNK_BYTES = 1 << 23
 
 
@@ -121,10 +121,10 @@ def moves_of(problem: Problem) -> Moves:
     owners = [features.repeat_interleave(VALUES)]
     if problem.model.stepwise and problem.background is not None:
         # a tree cuts between observed values: each of these lies in a step of its own
-        seen = observed(space.numbers(problem.background.rows), VALUES)  # (VALUES, numeric)
-        inside = torch.minimum(torch.maximum(seen, low[:, None]), high[:, None])
-        parts.append(inside.mT.reshape(len(anchor), -1))
-        owners.append(features.repeat_interleave(VALUES))
+        seen, place = observed(space.numbers(problem.background.rows), VALUES)
+        owner = features[place]
+        parts.append(torch.minimum(torch.maximum(seen, problem.low[:, owner]), problem.high[:, owner]))
+        owners.append(owner)
     for j in space.categorical:
         code = space.open[j].to(anchor.dtype).expand(len(anchor), -1)
         parts.append(torch.where(space.between(j, problem.low, problem.high), code, problem.rows[:, [j]]))
@@ -132,14 +132,20 @@ def moves_of(problem: Problem) -> Moves:
     return Moves(torch.cat(owners)[None], torch.cat(parts, dim=1), relu_network(problem.model))
 
 
-def observed(columns: Tensor, count: int) -> Tensor:
-    """`count` of the different values of each column, evenly chosen: all of them if they are no more than that."""
-    out = []
-    for column in columns.T:
-        distinct = column.unique()
-        place = torch.linspace(0, len(distinct) - 1, count, device=columns.device).round().long()
-        out.append(distinct[place])
-    return torch.stack(out, dim=1) if out else columns.new_zeros(count, 0)
+def observed(columns: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Different values of each column, evenly chosen, and the columns they are of: `count` on average. What columns
+    with fewer values leave goes to the others."""
+    distinct = [column.unique() for column in columns.T]
+    left, take = count * len(distinct), {}
+    for done, j in enumerate(sorted(range(len(distinct)), key=lambda j: len(distinct[j]))):
+        take[j] = min(len(distinct[j]), left // (len(distinct) - done))
+        left -= take[j]
+    values, owners = [columns.new_zeros(0)], [torch.zeros(0, dtype=torch.long, device=columns.device)]
+    for j, seen in enumerate(distinct):
+        place = torch.linspace(0, len(seen) - 1, take[j], device=columns.device).round().long()
+        values.append(seen[place])
+        owners.append(torch.full_like(place, j))
+    return torch.cat(values), torch.cat(owners)
 
 
 def ladder(room: Tensor, spread: Tensor, count: int) -> Tensor:

@@ -117,7 +117,7 @@ def rest(e: Explanation) -> str:
     head = '<tr><th scope="col">feature</th><th scope="col" class="grace-n">is</th>'
     head += '<th scope="col" class="grace-n">would be</th></tr>'
     along = "".join(
-        f'<tr><th scope="row">{escape(text.phrase(c.feature))} <span class="grace-soft">moves along</span></th>'
+        f'<tr><th scope="row">{escape(text.phrase(c.feature))} <span class="grace-soft">would then be</span></th>'
         f'<td class="grace-n">{escape(text.value(c.feature, c.old))}</td><td class="grace-n">'
         f"{escape(text.value(c.feature, c.new))}</td></tr>"
         for c in e.follow_on

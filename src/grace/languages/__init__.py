@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 
 from grace.degrees import Said
 from grace.errors import GraceError
-from grace.features import Feature, Numeric, Value
+from grace.features import Categorical, Feature, Numeric, Value
 from grace.numerals import decimal
 
 DEFAULT = "en"
@@ -150,6 +150,11 @@ def percent(share: float) -> tuple[str, int]:
 def shown(number: Callable[[Decimal], str], value: Value) -> str:
     """A number in the digits of a language; a date, which is text, as it is."""
     return value if isinstance(value, str) else number(decimal(value))
+
+
+def category(feature: Feature, value: Value) -> str:
+    """A category as a person says it; a date, which is text, as it is."""
+    return feature.label(value) if isinstance(feature, Categorical) else str(value)
 
 
 def upper(sentence: str) -> str:

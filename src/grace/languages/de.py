@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 from grace.degrees import LITTLE, LOT, Becomes, By, Instead, Said, Times, Way
-from grace.features import Categorical, Feature, Numeric, Value
-from grace.languages import Facts, Part, Words, listed, percent, shown, upper, with_unit
+from grace.features import Feature, Numeric, Value
+from grace.languages import Facts, Part, Words, category, listed, percent, shown, upper, with_unit
 from grace.numerals import decimal, digits
 
 WORDS = Words(
@@ -35,7 +35,7 @@ SCREEN = {
     "would": "wäre",
     "or": "Oder: ",
     "note": "Hinweis: ",
-    "along": "ändert sich mit",
+    "along": "wäre dann",
 }
 PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "etwas mehr als ", "just <": "etwas weniger als "}
 AND = "und"
@@ -109,8 +109,7 @@ def was(feature: Feature) -> str:
 def degree(feature: Feature, said: Said) -> str:
     """ "um 7 Punkte niedriger", "nur halb so hoch", "niedriger", "0,35 statt 0,2777779", or the new category."""
     if isinstance(said, Becomes):
-        assert isinstance(feature, Categorical)
-        return feature.label(said.new)
+        return category(feature, said.new)
     assert isinstance(feature, Numeric)
     if isinstance(said, Instead):
         return _value(feature, said.new, said.old)
@@ -134,9 +133,9 @@ def degree(feature: Feature, said: Said) -> str:
 def too(feature: Feature, said: Said) -> str:
     """ "um 7 Punkte zu hoch"; where the word is unknown, what was not the case."""
     if isinstance(said, Becomes):
-        assert isinstance(feature, Categorical)
-        instead = "statt" if feature.label(said.new).startswith("„") else "und nicht"  # "statt" bends plain words
-        return f"{feature.label(said.old)} {instead} {feature.label(said.new)}"
+        new, old = category(feature, said.new), category(feature, said.old)
+        instead = "statt" if new.startswith("„") else "und nicht"  # "statt" bends plain words
+        return f"{old} {instead} {new}"
     assert isinstance(feature, Numeric)
     if isinstance(said, Instead):
         return _value(feature, said.old, said.new)
@@ -190,8 +189,7 @@ def _along(facts: Facts, *, then: bool) -> str:
     for part in facts.along:
         feature, change = part.feature, part.said
         if isinstance(change, Becomes):
-            named = feature.label if isinstance(feature, Categorical) else str
-            new, old, instead = named(change.new), named(change.old), "und nicht"
+            new, old, instead = category(feature, change.new), category(feature, change.old), "und nicht"
         else:
             assert isinstance(feature, Numeric)
             assert isinstance(change, Instead)

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from grace.degrees import LITTLE, LOT, Becomes, By, Instead, Said, Times, Way
-from grace.features import Categorical, Feature, Numeric, Value
-from grace.languages import Facts, Part, Words, listed, percent, shown, upper, with_unit
+from grace.features import Feature, Numeric, Value
+from grace.languages import Facts, Part, Words, category, listed, percent, shown, upper, with_unit
 from grace.numerals import decimal, digits
 
 WORDS = Words(
@@ -25,7 +25,14 @@ WORDS = Words(
     date={"unit": "days", "unit_one": "day", "more": "later", "less": "earlier"},
 )
 NAME = "English"
-SCREEN = {"feature": "feature", "is": "is", "would": "would be", "or": "Or: ", "note": "Note: ", "along": "moves along"}
+SCREEN = {
+    "feature": "feature",
+    "is": "is",
+    "would": "would be",
+    "or": "Or: ",
+    "note": "Note: ",
+    "along": "would then be",
+}
 PERCENT = {"": "", ">": "more than ", "<": "less than ", "just >": "just over ", "just <": "just under "}
 AND = "and"
 COUNT = ("three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -97,8 +104,7 @@ def has_ratios(feature: Numeric) -> bool:
 def degree(feature: Feature, said: Said) -> str:
     """ "7 points lower", "half as high", "lower", "0.35 instead of 0.2777779", or the new category."""
     if isinstance(said, Becomes):
-        assert isinstance(feature, Categorical)
-        return feature.label(said.new)
+        return category(feature, said.new)
     assert isinstance(feature, Numeric)
     if isinstance(said, Instead):
         return f"{amount(feature, said.new)} instead of {number(said.old)}"
@@ -140,8 +146,7 @@ def values(part: Part) -> tuple[str, str]:
     """The new and the old value of a feature that moves along."""
     feature, said = part.feature, part.said
     if isinstance(said, Becomes):
-        named = feature.label if isinstance(feature, Categorical) else str
-        return named(said.new), named(said.old)
+        return category(feature, said.new), category(feature, said.old)
     assert isinstance(feature, Numeric)
     assert isinstance(said, Instead)
     return amount(feature, said.new), amount(feature, said.old)
@@ -194,8 +199,7 @@ def too(part: Part) -> tuple[str, str]:
     if verb is None:
         return otherwise
     if isinstance(said, Becomes):
-        assert isinstance(feature, Categorical)
-        return verb, f"{feature.label(said.old)} rather than {feature.label(said.new)}"
+        return verb, f"{category(feature, said.old)} rather than {category(feature, said.new)}"
     assert isinstance(feature, Numeric)
     if isinstance(said, Instead):
         return verb, f"{amount(feature, said.old)} instead of {number(said.new)}"
@@ -242,8 +246,8 @@ def _typical(facts: Facts) -> str:
         feature, said = part.feature, part.said
         verb = was(feature) or f"had {feature.been}"
         if isinstance(said, Becomes):
-            assert isinstance(feature, Categorical)
-            out.append(f"{feature.phrase} {verb} {feature.label(said.old)} rather than {feature.label(said.new)}")
+            new, old = values(part)
+            out.append(f"{feature.phrase} {verb} {old} rather than {new}")
             last = ""
             continue
         equal = isinstance(said, Times) and said.ratio not in ("slightly", "5/4")

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from grace import text
 from grace.explanation import Change, Explanation
 from grace.features import Numeric
+from grace.languages import listed, upper
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.category import category_panel
 from grace.pictures.chances import chances_panel
 from grace.pictures.drawing import Drawing, Group, Mark, Text, paragraph, was, would_be
-from grace.pictures.numeric import label, numeric_panel
+from grace.pictures.numeric import label, numeric_panel, shortly
 from grace.pictures.plane import plane_panel
 from grace.pictures.predicted import predicted_panel
 
@@ -110,7 +111,7 @@ def remaining(e: Explanation) -> str:
     """What is not shown: changes beyond the largest, and what stays."""
     hidden, left = len(e.changes) - MOST_SHOWN, len(e.row) - len(e.changes) - len(e.follow_on)
     said = f"{hidden} smaller changes are not shown. " if hidden > 0 else ""
-    said += f"Moving along: {listed_changes(e, e.follow_on)}. " if e.follow_on else ""
+    said += f"{upper(following(e, e.follow_on))}. " if e.follow_on else ""
     if not e.changes or not left:
         return said.strip()
     stays = "The other feature stays as it is." if left == 1 else f"The other {left} features stay as they are."
@@ -119,8 +120,21 @@ def remaining(e: Explanation) -> str:
 
 def others(e: Explanation) -> list[str]:
     """The runners-up, in short."""
-    found = [(other.changes, other.contrast_class) for other in e.alternatives if other.contrast_class is not None]
-    return [f"Or: {listed_changes(e, changes)} ({e.words.class_word(of)})." for changes, of in found]
+    out = []
+    for other in e.alternatives:
+        if other.contrast_class is not None:
+            along = f"; {following(e, other.follow_on)}" if other.follow_on else ""
+            out.append(f"Or: {listed_changes(e, other.changes)} ({e.words.class_word(other.contrast_class)}){along}.")
+    return out
+
+
+def following(e: Explanation, changes: Sequence[Change]) -> str:
+    """What moves along, as a consequence like in the sentence: "weight would then be 80 rather than 70"."""
+    said = []
+    for i, c in enumerate(changes):
+        old, new = shortly(c)
+        said.append(f"{label(e, c)}{' would then be' if i == 0 else ''} {new} rather than {old}")
+    return listed(said, "and")
 
 
 def listed_changes(e: Explanation, changes: Sequence[Change]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from grace.certificate import PROVEN
-from grace.columns import MOST_EXACT, is_date
+from grace.columns import MOST_EXACT, SPANS, TIMES, is_date
 from grace.features import Feature, Numeric, Value, columns_of
 from grace.groups import flat
 from grace.learning import anywhere
@@ -157,6 +157,10 @@ def _type_of_feature(feature: Feature, kept: bool) -> pa.DataType:
 
     if not isinstance(feature, Numeric):
         return _type_of(feature.categories)
+    if is_date(feature) and not feature.dtype.startswith(TIMES):
+        return pa.date32()
+    if feature.dtype.startswith(SPANS):
+        return pa.duration("us")
     if is_date(feature):
         return pa.timestamp("us", "UTC" if "," in feature.dtype else None)
     whole = bool(feature.integer) and kept and max(map(abs, feature.bounds)) <= MOST_EXACT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from grace.columns import encode_column
+from grace.columns import DATES, SPANS, encode_column
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric
 from grace.frames import said
@@ -112,7 +112,7 @@ def _column(cells: pa.ChunkedArray, feature: Feature) -> Any:
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return cells.to_pandas().array
     if isinstance(feature, Numeric):
-        return cells.to_pandas().array if feature.dtype.startswith("datetime64") else _numbers(cells)
+        return cells.to_pandas().array if feature.dtype.startswith((*DATES, *SPANS)) else _numbers(cells)
     return _categories(cells.to_pandas(), feature)
 
 

@@ -32,7 +32,7 @@ class Ask(BaseModel):
 
     row: dict[str, Any] = Field(description="A value for each column; see /api/schema.")
     model: str | None = Field(None, description="Which model, if the server has several; else the first.")
-    impute: bool = Field(False, description="Fill in missing cells as in training.")
+    impute: bool = Field(False, description="Fill in missing cells as in training, and say which.")
 
 
 class Why(Ask):
@@ -76,10 +76,12 @@ def router(models: Mapping[str, Served]) -> APIRouter:
     @routes.post("/predict", summary="The class of a row, and the probability of each")
     async def predict(asked: Ask) -> JSONResponse:
         served = chosen(asked.model)
-        shares = await served.predict(read_row(served.schema, asked.row, impute=asked.impute))
+        row, filled = read_row(served.schema, asked.row, served.schema.names if asked.impute else ())
+        shares = await served.predict(row)
         best = max(range(len(shares)), key=shares.__getitem__)
         each = [{"class": c, "probability": p} for c, p in zip(served.classes, shares, strict=True)]
-        return JSONResponse({"class": served.classes[best], "probabilities": each})
+        said = {"filled": {name: row[name] for name in filled}} if asked.impute else {}
+        return JSONResponse({"class": served.classes[best], "probabilities": each, **said})
 
     @routes.post("/explain", summary="Why this class rather than that one")
     async def explain(asked: Why) -> JSONResponse:
@@ -100,13 +102,13 @@ def router(models: Mapping[str, Served]) -> APIRouter:
 def question(asked: Why, served: Served) -> Question:
     """What to ask the explainer."""
     schema = served.schema
-    row = read_row(schema, asked.row, impute=asked.impute)
+    row, filled = read_row(schema, asked.row, schema.names if asked.impute else ())
     words = {*SAYING, "row", "model", "impute", "against", "ranges"}
     limits = {k: v for k, v in asked.model_dump(exclude=words).items() if v is not None}
     limits["ranges"] = {name: _range(schema, name, span) for name, span in asked.ranges.items()} or None
     if asked.against is not None:
         limits["against"] = next((c for c in served.classes if str(c) == str(asked.against)), asked.against)
-    return Question(row, limits, drawn=False)
+    return Question(row, limits, filled, drawn=False)
 
 
 def _range(schema: Schema, name: str, span: list[Any]) -> list[Value | None]:

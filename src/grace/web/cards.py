@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from grace import text
+from grace.columns import date_text, is_date
 from grace.features import Categorical, Feature, Numeric, Value
-from grace.web.rows import written
+from grace.web.rows import plainly, written
 
 if TYPE_CHECKING:
     from grace.explanation import Explanation
@@ -20,14 +21,15 @@ STEPS = 100  # of a slider, about
 
 @dataclass(frozen=True)
 class Card:
-    """One feature of the page; `would` is its value in the answer, if it changes there."""
+    """One feature of the page; `would` is its value in the answer, if it differs there. A value of None is missing."""
 
     key: str
     feature: Feature
     label: str
-    value: Value
-    moved: Value
+    value: Value | None
+    moved: Value | None
     would: Value | None
+    would_said: str
     state: State
 
     @property
@@ -41,19 +43,26 @@ class Card:
     @property
     def now(self) -> str:
         """The moved value, as the input holds it."""
-        return written(self.moved)
+        return written(self.feature, self.moved)
 
     @property
     def own(self) -> str:
-        return written(self.value)
+        return written(self.feature, self.value)
 
     @property
     def said(self) -> str:
-        return text.value(self.feature, self.value)
+        if self.value is None:
+            return "missing"
+        said = text.value(self.feature, self.value)
+        return f"{said}, filled in" if self.name in self.state.filled else said
 
     @property
-    def would_said(self) -> str:
-        return "" if self.would is None else text.value(self.feature, self.would)
+    def kind(self) -> str:
+        """The type of the input of a number."""
+        held = (self.now, self.own, *self.ends)
+        if not is_date(self.feature) or not all(map(_spelt, held)):
+            return "number"
+        return "date" if all(len(cell) in (0, 10) for cell in held) else "datetime-local"
 
     @property
     def fixed(self) -> bool:
@@ -72,8 +81,10 @@ class Card:
 
     @property
     def slider(self) -> tuple[str, str, str] | None:
-        """Least, most and step of the slider; it reaches every value in play."""
+        """Least, most and step of the slider; it reaches every value in play. A date has none."""
         assert isinstance(self.feature, Numeric)
+        if is_date(self.feature):
+            return None
         ends = [float(v) for v in (self.value, self.moved, self.would) if v is not None]
         ends += [v for v in self.feature.bounds if math.isfinite(v)]
         low, high = min(ends), max(ends)
@@ -87,45 +98,58 @@ class Card:
     @property
     def step(self) -> str:
         whole = isinstance(self.feature, Numeric) and self.feature.integer
-        return "1" if whole and float(self.value) == round(float(self.value)) else "any"
+        return "1" if whole and float(self.value or 0) == round(float(self.value or 0)) else "any"
 
     @property
     def bounds(self) -> tuple[str, str]:
         """The range that holds anyway, in words."""
         assert isinstance(self.feature, Numeric)
-        low, high = (text.number(text.decimal(v)) if math.isfinite(v) else "any" for v in self.feature.bounds)
+        number = date_text if is_date(self.feature) else lambda v: text.number(text.decimal(v))
+        low, high = (number(v) if math.isfinite(v) else "any" for v in self.feature.bounds)
         return low, high
 
     @property
     def options(self) -> list[tuple[str, str, bool]]:
         """Categories: value, words, and whether a change may choose it."""
         assert isinstance(self.feature, Categorical)
-        return [(written(c), self.feature.label(c), c in self.feature.open) for c in self.feature.categories]
+        return [(plainly(c), self.feature.label(c), c in self.feature.open) for c in self.feature.categories]
 
     @property
     def barred(self) -> set[str]:
-        return {written(c) for c in self.state.never.get(self.name, ())}
+        return {plainly(c) for c in self.state.never.get(self.name, ())}
 
     @property
     def ends(self) -> tuple[str, str]:
         """One's own range, as the inputs hold it."""
-        low, high = (end.get(self.name) for end in (self.state.low, self.state.high))
-        return "" if low is None else written(low), "" if high is None else written(high)
+        low, high = (written(self.feature, end.get(self.name)) for end in (self.state.low, self.state.high))
+        return low, high
 
 
 def cards(schema: Schema, state: State, e: Explanation | None) -> list[Card]:
     """A card for each feature, in the schema's order."""
-    new = {} if e is None else {c.name: c.new for c in e.changes}
+    new = {} if e is None else {c.name: c.new for c in (*e.changes, *e.follow_on)}
+    said = {} if e is None else would_be(e)
     now = state.now
     return [
-        Card(f"f{j}", f, label(schema, f), state.row[f.name], now[f.name], new.get(f.name), state)
+        Card(f"f{j}", f, label(schema, f), state.row[f.name], now[f.name], new.get(f.name), said.get(f.name, ""), state)
         for j, f in enumerate(schema.features)
     ]
+
+
+def would_be(e: Explanation) -> dict[str, str]:
+    """What each feature of the answer would be, in words; what moves along is a consequence."""
+    changed = {c.name: f"would be {text.value(c.feature, c.new)}" for c in e.changes}
+    return changed | {c.name: f"would then be {text.value(c.feature, c.new)}" for c in e.follow_on}
 
 
 def label(schema: Schema, feature: Feature) -> str:
     """What to call a feature on its own. A phrase that means the row itself only works in a sentence."""
     return feature.name.replace("_", " ") if feature.phrase in ("", schema.row, "there") else feature.phrase
+
+
+def _spelt(cell: str) -> bool:
+    """Whether a date, as an input holds it, is spelt as one and not as a number of days; an empty one may be."""
+    return "-" in cell[1:] or not cell
 
 
 def _nice(step: float) -> float:

@@ -49,8 +49,8 @@ def create_app(models: Sequence[Served]) -> FastAPI:
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
         pairs, state, errors = pages.read(request)
-        if pairs and not errors and pairs != state.pairs(pages.several):
-            return RedirectResponse(f"/?{state.query(pages.several)}", 303)
+        if pairs and not errors and pairs != pages.pairs(state):
+            return RedirectResponse(pages.address(state), 303)
         return await pages.page(state, errors)
 
     @app.get("/answer", include_in_schema=False)
@@ -81,7 +81,7 @@ def create_app(models: Sequence[Served]) -> FastAPI:
         return await download(served, found, kind, state.saying)
 
     @app.post("/row", include_in_schema=False)
-    async def row(request: Request) -> Response:
+    async def own_row(request: Request) -> Response:
         sent = await sent_row(request)
         served = offered.get(sent.get("model", ""), models[0])
         number = sent.get("number", "").strip() or "1"
@@ -89,12 +89,11 @@ def create_app(models: Sequence[Served]) -> FastAPI:
             if not (number.isascii() and number.isdigit() and len(number) < 10):
                 raise GraceError(f"row {number!r}: give a whole number; 1 is the first")
             table = parse_table(sent.get("file", "").strip() or sent.get("text", ""), int(number))
-            found = read_row(served.schema, table, impute=sent.get("impute") == "yes")
+            row, filled = read_row(served.schema, table, served.schema.names if sent.get("impute") == "yes" else ())
         except GraceError as reason:
             state = read_state([("model", served.name)], offered)[0]
             return await pages.page(state, [], wrong=str(reason), pasted=sent.get("text", ""))
-        state = State(model=served.name, row=found)
-        return RedirectResponse(f"/?{state.query(pages.several)}", 303)
+        return RedirectResponse(pages.address(State(model=served.name, row=row, filled=filled)), 303)
 
     @app.get("/api", include_in_schema=False)
     def described() -> Response:

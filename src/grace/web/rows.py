@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pandas as pd
 
 from grace import text
+from grace.columns import date_text, days, is_date
 from grace.errors import GraceError
-from grace.features import Categorical, Feature, Numeric, Value
+from grace.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.frames import said, some
 from grace.groups import gathered, has_groups
 from grace.models.base import fill_value
@@ -21,6 +23,11 @@ from grace.schema import Schema
 
 NOTHING = ("", "?", "na", "n/a", "nan", "null", "none")  # how a missing cell is written in tables
 LONGEST = 60  # characters of a wrong cell that an error repeats
+
+LATEST = 2_900_000  # days around 1970 that a date may be away: to the year 9909
+
+Cells = dict[str, Value | None]
+"""A row; None where a number is missing and the model takes that for a value of its own."""
 
 
 def cell(feature: Feature, sent: Any) -> Value:
@@ -35,6 +42,8 @@ def cell(feature: Feature, sent: Any) -> Value:
                 f"column {feature.name!r}: unknown category {_short(sent)}; use one of {some(feature.categories)}"
             )
         return found
+    if is_date(feature) and isinstance(sent, str):
+        sent = _day(feature, sent)
     if isinstance(sent, bool) or not isinstance(sent, str | int | float):
         raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a number; send one such as 1.5")
     try:
@@ -43,12 +52,32 @@ def cell(feature: Feature, sent: Any) -> Value:
         raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a number; write it like 1.5") from None
     if not math.isfinite(number):
         raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a finite number; write it like 1.5")
+    if is_date(feature) and abs(number) > LATEST:
+        raise GraceError(f"column {feature.name!r}: {_short(sent)} is no day that there is; write it as 2020-12-31")
     return int(number) if feature.integer and number == round(number) and abs(number) < 2**53 else number
+
+
+def _day(feature: Feature, sent: str) -> float:
+    """A date as the number that it is to the model; a number stays as it is."""
+    with contextlib.suppress(ValueError):
+        return float(sent)
+    try:
+        return float(days(pd.Series([sent]))[0])
+    except GraceError:
+        wrong = f"column {feature.name!r}: {_short(sent)} is not a date; write it as 2020-12-31"
+        raise GraceError(wrong) from None
 
 
 def _short(sent: Any) -> str:
     shown = said(sent)
     return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
+
+
+def sent(cell: Any) -> Any:
+    """A cell of a table as people send it."""
+    if cell is None or cell is pd.NA or cell is pd.NaT:
+        return None
+    return cell.isoformat() if isinstance(cell, pd.Timestamp) else plain(cell)
 
 
 def is_missing(feature: Feature, sent: Any) -> bool:
@@ -66,8 +95,9 @@ def filled(feature: Feature) -> Value:
     return feature.categories[int(value)] if isinstance(feature, Categorical) else cell(feature, value)
 
 
-def read_row(schema: Schema, sent: Mapping[str, Any], *, impute: bool = False) -> dict[str, Value]:
-    """A whole row. Missing cells are an error unless `impute` fills them in as in training."""
+def read_row(schema: Schema, sent: Mapping[str, Any], fill: Collection[str] = ()) -> tuple[Cells, tuple[str, ...]]:
+    """A whole row, and which of its cells were missing and filled in as in training: of the columns in `fill`. Missing
+    cells of others are an error, unless the model takes them."""
     names = schema.names
     if has_groups(schema):
         row_of = gathered(schema, pd.DataFrame([dict(sent)]))
@@ -75,17 +105,21 @@ def read_row(schema: Schema, sent: Mapping[str, Any], *, impute: bool = False) -
     for column in sent:
         if column not in names and column != schema.target:
             raise GraceError(f"column {column!r} is unknown to the model; drop or rename it; known are {some(names)}")
-    row: dict[str, Value] = {}
+    row: Cells = {}
+    gone = []
     for feature in schema.features:
         given = sent.get(feature.name)
         if not is_missing(feature, given):
             row[feature.name] = cell(feature, given)
-        elif impute:
+        elif feature.gaps and (feature.name in sent or feature.name in fill):
+            row[feature.name] = MISSING if isinstance(feature, Categorical) else None
+        elif feature.name in fill:
             row[feature.name] = filled(feature)
+            gone.append(feature.name)
         else:
             what = "the cell is missing" if feature.name in sent else "the column is missing"
             raise GraceError(f"column {feature.name!r}: {what}; fill it in, or ask for missing cells to be filled in")
-    return row
+    return row, tuple(gone)
 
 
 def parse_table(sent: str, number: int = 1) -> dict[str, Any]:
@@ -131,8 +165,19 @@ def _csv_rows(sent: str) -> list[dict[str, Any]]:
     return [dict(zip(names, line, strict=True)) for line in lines[1:]]
 
 
-def written(value: Value) -> str:
-    """A cell as text that `cell` reads back: digits without an exponent where they are few."""
+def written(feature: Feature, value: Value | None) -> str:
+    """A cell as text that `cell` reads back: a date as such, digits without an exponent where they are few."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | str) or isinstance(feature, Categorical):
+        return plainly(value)
+    if is_date(feature):
+        said = date_text(value).replace(" ", "T")
+        return said if _day(feature, said) == value else plainly(value)
+    return plainly(value)
+
+
+def plainly(value: Value) -> str:
     if isinstance(value, bool | str):
         return str(value)
     plain = f"{text.decimal(value):f}"

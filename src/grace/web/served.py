@@ -21,11 +21,11 @@ import pandas as pd
 from grace.errors import GraceError
 from grace.explainer import Explainer
 from grace.explanation import Explanation
-from grace.features import Value, plain
+from grace.features import Value
 from grace.groups import gathered
 from grace.pictures import svg_columns
 from grace.schema import Schema
-from grace.web.rows import cell, filled
+from grace.web.rows import Cells, filled, read_row, sent
 
 T = TypeVar("T")
 
@@ -59,19 +59,30 @@ class Lane:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a model: a row, and arguments of `Explainer.explain`; `drawn` asks for pictures too."""
+    """What is asked of a model: a row, the names of the cells that were `filled` in, and arguments of
+    `Explainer.explain`; `drawn` asks for pictures too."""
 
-    row: Mapping[str, Value]
+    row: Mapping[str, Value | None]
     limits: Mapping[str, Any] = field(default_factory=dict)
+    filled: tuple[str, ...] = ()
     drawn: bool = True
 
     @property
     def terms(self) -> str:
-        return repr(sorted(self.limits.items()))
+        return repr(sorted(self.arguments.items()))
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {**self.limits, "missing": "fill"} if self.filled else dict(self.limits)
+
+    @property
+    def given(self) -> dict[str, Value | None]:
+        """The row as it was given: cells that were filled in are missing, so that the answer can say so."""
+        return {name: None if name in self.filled else value for name, value in self.row.items()}
 
     @property
     def key(self) -> Hashable:
-        return self.terms, repr(list(self.row.items())), self.drawn
+        return self.terms, repr(list(self.given.items())), self.drawn
 
     @property
     def hard(self) -> bool:
@@ -99,6 +110,7 @@ class Served:
         self.schema: Schema = explainer.schema
         self.classes = explainer.model.classes
         self.settings = explainer.settings
+        self.most = min(explainer.settings.max_features, len(self.schema))
         self.instant, self.quick, self.slow = Lane(explainer), Lane(copied(explainer)), Lane(copied(explainer))
         self.answers: OrderedDict[Hashable, Answer] = OrderedDict()
         self.waiting: dict[str, list[Waiting]] = {}
@@ -113,12 +125,12 @@ class Served:
         codes = {label: i for i, label in enumerate(self.classes)}
         self.example_classes = np.array([codes[c] for c in explainer.model.predict(self.examples)])
 
-    def example(self, number: int) -> dict[str, Value]:
+    def example(self, number: int) -> Cells:
         """An example row; 1 is the first."""
         if not 1 <= number <= len(self.examples):
             raise GraceError(f"row {number} is not there; there are rows 1 to {len(self.examples)}")
         row = self.examples.iloc[number - 1]
-        return {f.name: cell(f, plain(row[f.name])) for f in self.schema.features}
+        return read_row(self.schema, {name: sent(row[name]) for name in self.schema.names})[0]
 
     def after(self, number: int, of: Value | None = None, by: int = 1) -> int:
         """The next example (by = -1: the one before), of a class if one is given; round and round."""
@@ -130,7 +142,7 @@ class Served:
                 return at + 1
         return number
 
-    async def predict(self, row: Mapping[str, Value]) -> list[float]:
+    async def predict(self, row: Mapping[str, Value | None]) -> list[float]:
         """The probability of each class."""
         frame = pd.DataFrame([dict(row)])
         return await self.instant.run(lambda ex: [float(p) for p in ex.model.predict_proba(frame).iloc[0]])
@@ -200,5 +212,5 @@ def copied(explainer: Explainer) -> Explainer:
 
 def ask(explainer: Explainer, questions: list[Question]) -> list[Answer]:
     """The answers to questions on the same terms."""
-    batch = explainer.explain(pd.DataFrame([dict(q.row) for q in questions]), **questions[0].limits)
+    batch = explainer.explain(pd.DataFrame([q.given for q in questions]), **questions[0].arguments)
     return [Answer(e, svg_columns(e, e.backdrop()) if q.drawn else []) for e, q in zip(batch, questions, strict=True)]

@@ -17,7 +17,7 @@ from grace.explanation import Explanation
 from grace.pictures.drawing import percent
 from grace.pictures.one import question, reading, remaining
 from grace.report import checks
-from grace.web.cards import cards
+from grace.web.cards import cards, would_be
 from grace.web.rows import written
 from grace.web.served import Answer, Served
 from grace.web.state import ALL_STYLES, MOST_ANSWERS, State, read_state, usual_style
@@ -62,10 +62,10 @@ class Pages:
             "others": [c for c in every if not c.first],
             "number": "" if state.example is None else str(state.example),
             "of": "" if state.of is None else str(state.of),
-            "own": [] if state.example is not None else [(n, written(v)) for n, v in state.row.items()],
+            "own": [] if state.example is not None else state.own(served.schema),
             "classes": [(str(c), word) for c, word in zip(served.classes, self.words(served), strict=True)],
             "against": "" if state.against is None else str(state.against),
-            "most": state.most or served.settings.max_features,
+            "most": state.most or served.most,
             "most_answers": MOST_ANSWERS,
             "styles": [(s, STYLE_WORDS[s]) for s in ALL_STYLES],
             "usual_style": usual_style(served.schema),
@@ -82,7 +82,7 @@ class Pages:
         """What the answer shows; the reason instead where there is none to be had."""
         served = self.models[state.model]
         parts: dict[str, Any] = {"state": state, "served": served, "errors": errors, "full": full, "e": None}
-        parts |= {"query": state.query(self.several), "more": self.address(replace(state, more=True)), "late": False}
+        parts |= {"query": self.query(state), "more": self.address(replace(state, more=True)), "late": False}
         try:
             if not full:
                 return parts | self.said(state, await served.explain(state.question(served.schema)))
@@ -119,7 +119,7 @@ class Pages:
             "alternatives": [(other.text(**state.saying), self.taken(state, other)) for other in e.alternatives],
             "taken": self.taken(state, e),
             "ways": self.ways(state, e),
-            "would": {keys[c.name]: text.value(c.feature, c.new) for c in e.changes},
+            "would": {keys[name]: words for name, words in would_be(e).items()},
             "checked": checks(e),
             "smaller": False,
             "unproven": "",
@@ -131,7 +131,7 @@ class Pages:
         schema = self.models[state.model].schema
         every = (*e.changes, *e.follow_on)
         address = self.address(replace(state, moved={c.name: c.new for c in every}, more=False))
-        cells = {f"f{schema.index(c.name)}": written(c.new) for c in every}
+        cells = {f"f{schema.index(c.name)}": written(c.feature, c.new) for c in every}
         return {"address": f"{address}#try-head", "cells": cells}
 
     def ways(self, state: State, e: Explanation) -> list[tuple[str, str]]:
@@ -171,8 +171,14 @@ class Pages:
     def words(self, served: Served) -> list[str]:
         return [served.schema.class_word(c) for c in served.classes]
 
+    def pairs(self, state: State) -> list[tuple[str, str]]:
+        return state.pairs(self.models[state.model].schema, self.several)
+
+    def query(self, state: State) -> str:
+        return state.query(self.models[state.model].schema, self.several)
+
     def address(self, state: State) -> str:
-        return f"/?{state.query(self.several)}"
+        return f"/?{self.query(state)}"
 
     def show(
         self, name: str, parts: dict[str, Any], status: int = 200, url: tuple[str, State] | None = None

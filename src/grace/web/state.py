@@ -4,6 +4,7 @@
     row       the number of an example row, or
     of        go through the examples of this class only
     is.NAME   the cells of a row of one's own
+    fill      features whose cell is missing in it and filled in as in training
     now.NAME  a cell that was moved, to see what the model says then
     freeze, up, down       features that must not change, may only rise, may only fall
     low.NAME, high.NAME    the range of new values
@@ -28,7 +29,7 @@ from grace.features import STYLES, Categorical, Feature, Numeric, Value
 from grace.frames import some
 from grace.schema import Schema
 from grace.text import Saying
-from grace.web.rows import cell, is_missing, read_row, written
+from grace.web.rows import Cells, cell, is_missing, plainly, read_row, written
 from grace.web.served import BUDGET, Question, Served
 
 T = TypeVar("T")
@@ -40,10 +41,12 @@ ALL_STYLES = (*STYLES, "auto")
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """See above. `row` is whole, `example` its number if it is one; `moved` has what differs from it."""
+    """See above. `row` is whole, `example` its number if it is one, `filled` names the cells that were filled in;
+    `moved` has what differs from it."""
 
     model: str
-    row: Mapping[str, Value]
+    row: Mapping[str, Value | None]
+    filled: tuple[str, ...] = ()
     example: int | None = None
     of: Value | None = None
     moved: Mapping[str, Value] = field(default_factory=dict)
@@ -62,7 +65,7 @@ class State:
     more: bool = False
 
     @property
-    def now(self) -> dict[str, Value]:
+    def now(self) -> Cells:
         """The row as moved."""
         return {**self.row, **self.moved}
 
@@ -94,23 +97,23 @@ class State:
             limits["max_features"] = self.most
         if full:
             limits |= {"prove": prove, "budget": BUDGET, "n": self.answers}
-        return Question(self.row, limits)
+        return Question(self.row, limits, self.filled)
 
-    def pairs(self, several: bool) -> list[tuple[str, str]]:
+    def pairs(self, schema: Schema, several: bool) -> list[tuple[str, str]]:
         """The query, shortest form; the model is named if there are several."""
         out: list[tuple[str, str]] = [("model", self.model)] if several else []
         if self.example is not None:
             out.append(("row", str(self.example)))
         else:
-            out += [(f"is.{name}", written(value)) for name, value in self.row.items()]
+            out += self.own(schema)
         if self.of is not None:
             out.append(("of", str(self.of)))
-        out += [(f"now.{name}", written(value)) for name, value in self.moved.items()]
+        out += [(f"now.{name}", written(schema[name], value)) for name, value in self.moved.items()]
         for key, names in (("freeze", self.frozen), ("up", self.up), ("down", self.down)):
             out += [(key, name) for name in names]
         for key, ends in (("low", self.low), ("high", self.high)):
-            out += [(f"{key}.{name}", written(end)) for name, end in ends.items()]
-        out += [(f"never.{name}", written(c)) for name, barred in self.never.items() for c in barred]
+            out += [(f"{key}.{name}", written(schema[name], end)) for name, end in ends.items()]
+        out += [(f"never.{name}", plainly(c)) for name, barred in self.never.items() for c in barred]
         if self.against is not None:
             out.append(("against", str(self.against)))
         if self.most is not None:
@@ -121,8 +124,13 @@ class State:
         out += [(key, said) for key, said in words if said]
         return [*out, ("more", "yes")] if self.more else out
 
-    def query(self, several: bool) -> str:
-        return urlencode(self.pairs(several))
+    def own(self, schema: Schema) -> list[tuple[str, str]]:
+        """A row of one's own: its cells, and those that were filled in."""
+        given = [(f"is.{n}", written(schema[n], value)) for n, value in self.row.items() if n not in self.filled]
+        return [*given, *(("fill", name) for name in self.filled)]
+
+    def query(self, schema: Schema, several: bool) -> str:
+        return urlencode(self.pairs(schema, several))
 
 
 def read_state(pairs: Pairs, models: Mapping[str, Served]) -> tuple[State, list[str]]:
@@ -157,18 +165,20 @@ class Reader:
 
     def state(self, served: Served) -> State:
         schema = served.schema
-        fresh, example, row = self.row(served)
+        fresh, example, row, filled = self.row(served)
         moved: dict[str, Value] = {}
         if not fresh:
             for name, value in self.cells("now.", schema):
                 if value != row[name]:
                     moved[name] = value
         if self.last("explain") == "moved" and moved:
+            filled = tuple(n for n in filled if n not in moved)
             row, moved, example = {**row, **moved}, {}, None
         frozen = self.features("freeze", schema)
         state = State(
             model=served.name,
             row=row,
+            filled=filled,
             example=example,
             moved=moved,
             frozen=frozen,
@@ -186,7 +196,7 @@ class Reader:
             language=self.among("language", languages.names(), schema.language),
             more=self.last("more") == "yes",
         )
-        if state.most == served.settings.max_features:
+        if state.most == served.most:
             state = replace(state, most=None)
         crossed = [n for n in state.low if n in state.high and float(state.low[n]) > float(state.high[n])]
         for name in crossed:
@@ -194,8 +204,9 @@ class Reader:
         kept = {n: v for n, v in state.low.items() if n not in crossed}
         return replace(state, low=kept, up=tuple(n for n in state.up if n not in state.down))
 
-    def row(self, served: Served) -> tuple[bool, int | None, dict[str, Value]]:
-        """Whether the row is another than the one the form was about, its number among the examples, and the row."""
+    def row(self, served: Served) -> tuple[bool, int | None, Cells, tuple[str, ...]]:
+        """Whether the row is another than the one the form was about, its number among the examples, the row, and what
+        was filled in."""
         asked, before = self.last("row"), self.last("from")
         own = self.named("is.")
         number = self.whole("row", 1, len(served.examples)) if asked else None
@@ -203,13 +214,14 @@ class Reader:
         if step in ("next", "previous"):
             here = number or (0 if step == "next" else 1)
             number = served.after(here, self.label("of", served), 1 if step == "next" else -1)
-            return True, number, served.example(number)
+            return True, number, served.example(number), ()
         fresh = any(k == "from" for k, _ in self.pairs) and asked != before
-        if own and not (fresh and number):
-            row = self.attempt(read_row, served.schema, dict(own))
-            if row is not None:
-                return False, None, row
-        return fresh, number or 1, served.example(number or 1)
+        fill = self.features("fill", served.schema)
+        if (own or fill) and not (fresh and number):
+            found = self.attempt(read_row, served.schema, dict(own), fill)
+            if found is not None:
+                return False, None, *found
+        return fresh, number or 1, served.example(number or 1), ()
 
     def cells(self, prefix: str, schema: Schema) -> list[tuple[str, Value]]:
         out: dict[str, Value] = {}

@@ -74,7 +74,7 @@ function arrange() {
   const groups = { first: [], others: [] };
   for (const card of cards) {
     const new_ = would[card.dataset.key];
-    card.querySelector(".would").textContent = new_ === undefined ? "" : `would be ${new_}`;
+    card.querySelector(".would").textContent = new_ ?? "";
     const up = new_ !== undefined || isMoved(card) || isLimited(card);
     groups[up ? "first" : "others"].push(card);
   }
