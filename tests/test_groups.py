@@ -141,6 +141,7 @@ def test_the_page_shows_groups_and_what_moves_along() -> None:
     client = TestClient(create_app([Served("model", explainer)]))
     page = client.get("/")
     assert page.status_code == 200
-    row = frame.drop(columns="risk").iloc[0].to_dict()
+    row = frame.drop(columns="risk").head(1).to_dict("records")[0]
+    assert isinstance(row["age"], int)
     said = client.post("/api/explain", json={"row": row}).json()
     assert said["follow_on"] == [] or said["follow_on"][0]["feature"] == "double"

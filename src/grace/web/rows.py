@@ -101,7 +101,7 @@ def read_row(schema: Schema, sent: Mapping[str, Any], fill: Collection[str] = ()
     names = schema.names
     if has_groups(schema):
         row_of = gathered(schema, pd.DataFrame([dict(sent)]))
-        sent = {str(name): row_of[name].iloc[0] for name in row_of}
+        sent = {str(name): plain(row_of[name].iloc[0]) for name in row_of}
     for column in sent:
         if column not in names and column != schema.target:
             raise GraceError(f"column {column!r} is unknown to the model; drop or rename it; known are {some(names)}")
