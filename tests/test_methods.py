@@ -12,6 +12,8 @@ import torch
 import grace
 import reference
 from grace import datasets
+from grace.ways_out import way_out
+from problems import Formula
 from test_ranking import function, random_case
 
 
@@ -85,3 +87,17 @@ def test_nothing_may_change(method: str, rows: int) -> None:
     batch = explainer.explain(frame.drop(columns="class").head(rows), method=method, frozen=list("abc"))
     assert not batch.success.any()
     assert (batch.answers.contrast == batch.answers.rows).all()
+
+
+def test_what_gamma_forbade_on_the_way_is_a_reason_even_if_the_answer_needs_none_of_it() -> None:
+    """a promises most and stops short; b, redundant beside it, does it alone."""
+    train = pd.DataFrame({"a": np.tile(np.arange(11) / 10, 4), "b": np.tile(np.arange(11) / 5, 4)})
+    score = lambda x: (3 * x[:, 0]).clamp_max(0.5) + x[:, 1] - 1  # noqa: E731
+    module = Formula(lambda x: torch.stack([torch.zeros(len(x), dtype=x.dtype), score(x)], dim=1))
+    model = grace.wrap(module, classes=["no", "yes"], outputs="logits")
+    explainer = grace.Explainer(model, train, domain="minmax", gamma=0.0, method="gradient")
+    row = {"a": 0.0, "b": 0.0}
+    none, found = explainer.explain(row), explainer.explain(row, gamma=1.0)
+    assert not none[0].success
+    assert found[0].predicate.keys() == {"b"}
+    assert way_out(none, found, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": 1.0}

@@ -104,7 +104,7 @@ def test_limits_hold(method: str, limits: dict, credit: tuple[grace.Explainer, p
 def test_limits_in_the_schema(credit: tuple[grace.Explainer, pd.DataFrame]) -> None:
     explainer, rows = credit
     schema = explainer.schema.constrain(frozen=["age"], increase_only=["duration_months"], costs={"credit_amount": 5})
-    own = grace.Explainer(explainer.model, explainer._train, schema=schema)
+    own = grace.Explainer(explainer.model, datasets.load("german_credit").split(0).train, schema=schema)
     assert own.schema["age"].frozen
     batch, asked = (
         own.explain(rows),

@@ -81,8 +81,10 @@ def way_out(batch: Explanations, again: Explanations, place: int, changes: dict[
     if "gamma" in changes:
         su = batch.explainer.su
         assert su is not None
-        most = max(su[i, j] for i in changed for j in changed if i < j)
-        return {"limit": "gamma", "value": float(np.ceil(most * 100) / 100)}
+        pairs = [su[i, j] for i in changed for j in changed if i < j]
+        most = float(np.ceil(max(pairs, default=0.0) * 100) / 100)
+        # what is redundant on the way to an answer need not be in it
+        return {"limit": "gamma", "value": most if most > batch.call["gamma"] else changes["gamma"]}
     if "domain" in changes:
         return {"limit": "domain", "value": "minmax"}
     if "against" in changes:
