@@ -89,7 +89,7 @@ def test_nothing_may_change(method: str, rows: int) -> None:
     assert (batch.answers.contrast == batch.answers.rows).all()
 
 
-def test_what_gamma_forbade_on_the_way_is_a_reason_even_if_the_answer_needs_none_of_it() -> None:
+def test_what_gamma_forbade_on_the_way_need_not_be_in_the_answer() -> None:
     """a promises most and stops short; b, redundant beside it, does it alone."""
     train = pd.DataFrame({"a": np.tile(np.arange(11) / 10, 4), "b": np.tile(np.arange(11) / 5, 4)})
     score = lambda x: (3 * x[:, 0]).clamp_max(0.5) + x[:, 1] - 1  # noqa: E731
@@ -97,7 +97,8 @@ def test_what_gamma_forbade_on_the_way_is_a_reason_even_if_the_answer_needs_none
     model = grace.wrap(module, classes=["no", "yes"], outputs="logits")
     explainer = grace.Explainer(model, train, domain="minmax", gamma=0.0, method="gradient")
     row = {"a": 0.0, "b": 0.0}
-    none, found = explainer.explain(row), explainer.explain(row, gamma=1.0)
-    assert not none[0].success
-    assert [c.feature for c in found[0].changes] == ["b"]
-    assert way_out(none, found, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": 1.0}
+    none, alone, both = explainer.explain(row), explainer.explain(row, frozen=["a"]), explainer.explain(row, gamma=1.0)
+    assert [batch.changed.to_numpy().sum() for batch in (none, alone, both)] == [0, 1, 2]
+    assert way_out(none, alone, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": 1.0}
+    su = float(np.ceil(explainer.su[0, 1] * 100) / 100)
+    assert way_out(none, both, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": su}
