@@ -14,7 +14,7 @@ from grace.problem import Problem, positions
 VALUES = 16  # tried per number
 CLOSE = 0.2  # of a spread: the smallest step tried
 FEW = 320  # moves that are all tried again for a second feature of a model that may jump
-CHUNK_BYTES = 1 << 23
+CHUNK_BYTES = 1 << 21
 
 
 @dataclass(frozen=True)

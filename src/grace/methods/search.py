@@ -50,8 +50,11 @@ def search(problem: Problem) -> Tensor:
         moves = moves.select(rest)
         states = next_beam(part, moves, states[rest], margin)
         if k == 0:
-            best, _ = per_feature_best(margin, moves, found.shape[1])
-            moves = moves.thinned(part).of_features(strongest(best[:, 0]))
+            ends = moves.thinned(part)
+            if found.shape[1] > LATER:
+                best, _ = per_feature_best(margin, moves, found.shape[1])
+                ends = ends.of_features(strongest(best[:, 0]))
+            moves = ends
     for walked in walks(problem):
         hit = positions((walked != problem.rows).any(dim=1))
         candidates.append((hit, walked[hit]))
