@@ -17,12 +17,16 @@ POOR = 0.25  # a step that closes less than this share of what it aimed at is do
 PUSHES = 12  # how often in a row
 PATIENCE = 12  # steps after which a row is given up if none of them closed
 PROGRESS = 1e-3  # this share of the gap
+LARGEST_K = 1 << 30
 
 
 class Pace:
     """What `note` is told after each step, and `lengths` says of the next; all of it (n, 1)."""
 
-    def __init__(self, walks: int, device: torch.device) -> None:
+    def __init__(self, owner: Tensor, k: Tensor) -> None:
+        """`owner` and `k` (n,): walks of the same owner need not go on once one with a smaller k is there."""
+        walks, device = len(owner), owner.device
+
         def filled(value: Any) -> Any:
             return self._own(
                 torch.full((walks, 1), value, device=device, dtype=None if value is False else torch.float64)
@@ -33,13 +37,15 @@ class Pace:
         self.push, self.aim, self.idle = filled(1.0), filled(1.0), filled(0.0)
         self.best, self.margin, self.steep = filled(-torch.inf), filled(-torch.inf), filled(0.0)
         self.done = filled(False)
+        self.owner, self.k = self._own(owner), self._own(k[:, None])
+        self._first = self._own(torch.full((int(owner.max()) + 1,), LARGEST_K, device=device))  # k that is there
 
     def _own(self, values: Tensor) -> Any:
         return values.numpy() if self._on_cpu else values
 
     def note(self, margin: Tensor, hit: Tensor, steep: Tensor) -> int:
         """The margin and the squared slope at each row, and whether it is there. Returns how many walks are over:
-        there, stuck, idle, or pushed in vain."""
+        there, stuck, idle, pushed in vain, or no longer needed."""
         last, self.margin, self.steep = self.margin, self._own(margin), self._own(steep)
         with np.errstate(all="ignore"):
             closed = (self.margin - last) / self.aim
@@ -48,7 +54,13 @@ class Pace:
             self.best = self._where(better, self.margin, self.best)
             self.idle = self._where(better, 0.0, self.idle + 1)
             over = (self.idle >= PATIENCE) | (self.push >= 2.0**PUSHES) | ~(self.steep > 0)
-            self.done = self.done | self._own(hit) | over
+            there = self._own(hit)
+            if self._on_cpu:
+                np.minimum.at(self._first, self.owner[there[:, 0]], self.k[there])
+            else:
+                at = self.k[:, 0].masked_fill(~hit[:, 0], LARGEST_K)
+                self._first = self._first.scatter_reduce(0, self.owner, at, "amin")
+            self.done = self.done | there | over | (self._first[self.owner][:, None] < self.k)
         return int(self.done.sum())
 
     def lengths(self) -> Tensor:
@@ -61,5 +73,5 @@ class Pace:
     def select(self, index: Tensor) -> None:
         """Go on with some of the walks."""
         place = self._own(index)
-        for name in ("push", "aim", "idle", "best", "margin", "steep", "done"):
+        for name in ("push", "aim", "idle", "best", "margin", "steep", "done", "owner", "k"):
             setattr(self, name, getattr(self, name)[place])

@@ -86,23 +86,24 @@ def walked(
     spare = problem.rows.shape[1]  # a column to spare for places not taken
     subset = torch.zeros(len(row), spare + 1, dtype=torch.bool, device=row.device)
     subset.scatter_(1, torch.where(taken, chosen[row], spare), True)
-    step = generate_as_printed if problem.as_printed else generate
-    return step(replace(problem.select(row), steps=steps), subset[:, :-1], v[row])
+    part = replace(problem.select(row), steps=steps)
+    if problem.as_printed:
+        return generate_as_printed(part, subset[:, :-1], v[row])
+    return generate(part, subset[:, :-1], v[row], Pace(row, k))
 
 
-def generate(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def generate(problem: Problem, subset: Tensor, v: Tensor, pace: Pace) -> tuple[Tensor, Tensor, Tensor]:
     """Algorithm 2: step onto the linearised boundary to v on the features in S, project with P, repeat.
 
     Both classes are evaluated at the current point; the norm runs over S; a feature at its bound and
     pushed outwards leaves the step. A row that the projection holds back (a whole number or category that
-    the step does not yet reach) has its step doubled. Rows that are done, stuck or idle drop out. Returns the rows,
+    the step does not yet reach) has its step doubled. Rows that are done drop out, see `Pace`. Returns the rows,
     which of them reach the goal, and which were still going when the steps ran out.
     """
     space, model = problem.space, problem.model
     found = problem.rows.clone()
     reached = torch.zeros(len(found), dtype=torch.bool, device=found.device)
     live, part, current, target = torch.arange(len(found), device=found.device), problem, problem.rows, v[:, None]
-    pace = Pace(len(found), found.device)
     scale = space.per_coordinate(subset) * space.scale  # of the coordinates that move
     for _ in range(problem.steps + 1):
         scores, slopes = model.slopes(current, Towards(part.goal, target), subset)
