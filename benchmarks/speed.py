@@ -72,6 +72,15 @@ def problem_of(explainer: grace.Explainer, rows: pd.DataFrame, method: str) -> A
     return explainer._problem(encoded, None, explainer.schema, settings)
 
 
+def solved(explainer: grace.Explainer, rows: pd.DataFrame, method: str) -> Callable[[], object]:
+    """The method alone on all rows, in parts as `explain` has them."""
+    problem = problem_of(explainer, rows, method)
+    known = 0 if problem.background is None else len(problem.background.rows)
+    step = rows_at_once(explainer.model, problem.space, known, replace(explainer.settings, method=method))
+    parts = [problem.select(index) for index in torch.arange(len(problem), device=problem.rows.device).split(step)]
+    return lambda: [METHODS[method].solve(part) for part in parts]
+
+
 def floor(rows: int, device: str) -> Iterator[Line]:
     """Methods beside bare passes over the same rows, on rows like spam's."""
     explainer, test = explainer_of("spam", device)
@@ -86,10 +95,10 @@ def floor(rows: int, device: str) -> Iterator[Line]:
     bare = timed(passes) / len(x)
     for method in ("gradient", "local", "search"):
         some = frame if method == "gradient" else frame.head(min(rows, 100_000 if device == "cuda" else 4_000))
-        problem = problem_of(explainer, some, method)
-        spent = timed(lambda m=method, p=problem: METHODS[m].solve(p), 2) / len(some)
+        work = solved(explainer, some, method)
+        spent = timed(work, 2) / len(some)
         whole = timed(lambda m=method, f=some: explainer.explain(f, method=m), 1) / len(some)
-        steps = counted(explainer.model, lambda m=method, p=problem: METHODS[m].solve(p)) / len(some)
+        steps = counted(explainer.model, work) / len(some)
         yield {
             "method": method,
             "rows": len(some),
