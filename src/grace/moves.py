@@ -57,7 +57,9 @@ class Moves:
     def allowed(self, problem: Problem, states: Tensor) -> Tensor:
         """Moves (n, M) that change a free feature not changed yet, without conflict with those that are."""
         used = states != problem.rows
-        barred = used | ((used.to(torch.float32) @ problem.conflict.to(torch.float32)) > 0) | ~problem.free
+        some = positions(used.any(dim=0))
+        clash = used[:, some].to(torch.float32) @ problem.conflict[some].to(torch.float32)
+        barred = used | (clash > 0) | ~problem.free
         return ~barred.gather(1, self.each()) & (self.value != problem.rows.gather(1, self.each()))
 
     def margins(self, problem: Problem, states: Tensor) -> Tensor:

@@ -98,8 +98,10 @@ class Problem:
 
     def redundant(self, rows: Tensor) -> Tensor:
         """Whether two of the changed features are in conflict."""
-        changed = (rows != self.rows).to(torch.float64)
-        return ((changed @ self.conflict.to(torch.float64)) * changed).sum(dim=1) > 0
+        changed = rows != self.rows
+        some = positions(changed.any(dim=0))  # few: the square of all features would be large
+        changed = changed[:, some].to(torch.float64)
+        return ((changed @ self.conflict[some][:, some].to(torch.float64)) * changed).sum(dim=1) > 0
 
     def known_rows(self, method: str) -> Background:
         """The background, or an error that says which method needs it."""

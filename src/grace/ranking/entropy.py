@@ -15,12 +15,10 @@ def filter_ranking(order: Tensor, conflict: Tensor, most: int, free: Tensor | No
     rank = torch.empty_like(order).scatter_(1, order, torch.arange(d, device=order.device).expand(n, d))
     if free is not None:
         rank.masked_fill_(~free, d)
-    out = conflict | torch.eye(
-        d, dtype=torch.bool, device=order.device
-    )  # what a kept feature rules out, itself included
     kept = []
     for _ in range(min(most, d)):
         best, feature = rank.min(dim=1)
         kept.append(torch.where(best < d, feature, -1))
-        rank.masked_fill_(out.index_select(0, feature), d)  # where none is left, this changes nothing
+        # where none is left, this changes nothing
+        rank.masked_fill_(conflict.index_select(0, feature), d).scatter_(1, feature[:, None], d)
     return torch.stack(kept, dim=1)
