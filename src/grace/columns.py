@@ -131,13 +131,7 @@ def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
 def days(column: pd.Series[Any]) -> Floats:
     """Dates as days since 1970, NaN where they are missing."""
     found = pd.to_datetime(column, errors="coerce", utc=True)
-    wrong = (found.isna() & column.notna()).to_numpy()
-    if wrong.any():
-        i = int(wrong.argmax())
-        raise GraceError(
-            f"column {column.name!r}, row {said(column.index[i])}: {str(column.iloc[i])!r} is not a date; "
-            "write it as 2020-12-31"
-        )
+    _all_read(column, found, "a date", "write it as 2020-12-31")
     micro = found.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
     return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / DAY)
 
@@ -145,14 +139,17 @@ def days(column: pd.Series[Any]) -> Floats:
 def _span(column: pd.Series[Any]) -> Floats:
     """Lengths of time in days, NaN where they are missing."""
     found = pd.to_timedelta(column, errors="coerce")
+    _all_read(column, found, "a length of time", "write it as '3 days', or as a number of days")
+    return np.asarray(found / pd.Timedelta(days=1), dtype=np.float64)
+
+
+def _all_read(column: pd.Series[Any], found: pd.Series[Any], what: str, remedy: str) -> None:
+    """An error for the first cell that is there but could not be read."""
     wrong = (found.isna() & column.notna()).to_numpy()
     if wrong.any():
         i = int(wrong.argmax())
-        raise GraceError(
-            f"column {column.name!r}, row {said(column.index[i])}: {str(column.iloc[i])!r} is not a length of time; "
-            "write it as '3 days', or as a number of days"
-        )
-    return np.asarray(found / pd.Timedelta(days=1), dtype=np.float64)
+        row, cell = said(column.index[i]), str(column.iloc[i])
+        raise GraceError(f"column {column.name!r}, row {row}: {cell!r} is not {what}; {remedy}")
 
 
 def decode_column(values: Floats, feature: Feature) -> Any:

@@ -17,7 +17,7 @@ from grace.memory import at_once
 from grace.models.relu import relu_network
 from grace.moves import Moves
 from grace.problem import Problem, positions
-from grace.space import nearly_first, nearly_sorted
+from grace.space import first_true, nearly_first, nearly_sorted
 
 EXHAUSTIVE = 10  # up to this many changes every subset is tried
 MORE_DIGITS = 6  # how many digits beyond the usual ones a value may get if nothing coarser works
@@ -199,7 +199,7 @@ def pull_back_one(problem: Problem, contrast: Tensor, column: Tensor, more: Tens
     margin = line.margin(tried)
     hits = margin >= problem.model.tolerance
     hits[:, -1] = True  # the candidate itself
-    first = hits.to(torch.uint8).argmax(dim=1, keepdim=True)
+    first = first_true(hits)
     last = (first - 1).clamp_min(0)
     works = tried.gather(1, first)
     fails = torch.where(first > 0, torch.minimum(tried.gather(1, last), works - 1), works - 1)
@@ -255,7 +255,7 @@ def closed_in(line: Line, fails: Tensor, works: Tensor, below: Tensor, above: Te
         margin = line.margin(tried)
         steps, margins = torch.cat([fails, tried, works], dim=1), torch.cat([below, margin, above], dim=1)
         hits = torch.cat([margin >= tolerance, works > fails], dim=1)
-        first = hits.to(torch.uint8).argmax(dim=1, keepdim=True)
+        first = first_true(hits)
         fails, works = steps.gather(1, first), steps.gather(1, first + 1)
         below, above = margins.gather(1, first), margins.gather(1, first + 1)
     found[left] = works

@@ -27,16 +27,14 @@ class Pace:
         """`owner` and `k` (n,): walks of the same owner need not go on once one with a smaller k is there."""
         walks, device = len(owner), owner.device
 
-        def filled(value: Any) -> Any:
-            return self._own(
-                torch.full((walks, 1), value, device=device, dtype=None if value is False else torch.float64)
-            )
+        def filled(value: float, dtype: torch.dtype = torch.float64) -> Any:
+            return self._own(torch.full((walks, 1), value, device=device, dtype=dtype))
 
         self._on_cpu = device.type == "cpu"
         self._where: Any = np.where if self._on_cpu else torch.where
         self.push, self.aim, self.idle = filled(1.0), filled(1.0), filled(0.0)
         self.best, self.margin, self.steep = filled(-torch.inf), filled(-torch.inf), filled(0.0)
-        self.done = filled(False)
+        self.done = filled(False, torch.bool)
         self.owner, self.k = self._own(owner), self._own(k[:, None])
         self._first = self._own(torch.full((int(owner.max()) + 1,), LARGEST_K, device=device))  # k that is there
 

@@ -15,7 +15,7 @@ from grace.methods.walk import both, gradient
 from grace.moves import Moves, moves_of
 from grace.polish import ROUNDING, polish
 from grace.problem import Problem, positions
-from grace.space import nearly_sorted
+from grace.space import first_true, nearly_sorted
 
 BEAM = 8
 LATER = 64  # features that are still tried after the first level: those that brought most on their own
@@ -212,7 +212,7 @@ def to_boundary(problem: Problem, moves: Moves, rows: Tensor, feature: Tensor, u
         hits = torch.cat(
             [margin >= problem.model.tolerance + ROUNDING, torch.ones_like(works, dtype=torch.bool)], dim=1
         )
-        first = hits.to(torch.uint8).argmax(dim=1, keepdim=True)
+        first = first_true(hits)
         steps = torch.cat([fails, tried, works], dim=1)
         fails, works = steps.gather(1, first), steps.gather(1, first + 1)
     rows[owner, place] = candidate.scatter(1, column, works)

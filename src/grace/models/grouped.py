@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ class Grouped(Model):
         self.classes, self.task, self.device = model.classes, model.task, model.device
         self.tolerance, self.stepwise = model.tolerance, model.stepwise
         self._places = places(schema)
+        self.kept: dict[str, Any] = {}  # what others have made of the model, until `refresh`
 
     def places(self) -> list[tuple[int, ...]]:
         """The columns of each feature in the model's rows."""
@@ -70,6 +72,7 @@ class Grouped(Model):
 
     def refresh(self) -> None:
         self.model.refresh()
+        self.kept.clear()
 
     def bind(self, schema: Schema, rows: Tensor) -> None:
         self.schema = schema

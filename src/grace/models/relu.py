@@ -54,22 +54,18 @@ class ReluNetwork:
 
 def relu_network(model: Model) -> ReluNetwork | None:
     """The model as a ReLU network, or None if it is none. Kept until the model is refreshed."""
-    if isinstance(model, Grouped):
-        return _of_group(model)
-    if not isinstance(model, TorchModel):
+    if not isinstance(model, Grouped | TorchModel) or model.schema is None:
         return None
     if "relu" not in model.kept:
-        model.kept["relu"] = _of_torch(model)
+        model.kept["relu"] = _of_group(model) if isinstance(model, Grouped) else _of_torch(model, len(model.schema))
     found: ReluNetwork | None = model.kept["relu"]
     return found
 
 
-def _of_torch(model: TorchModel) -> ReluNetwork | None:
-    if model.schema is None:
-        return None
+def _of_torch(model: TorchModel, features: int) -> ReluNetwork | None:
     with torch.no_grad():
         if isinstance(model.module, Network):
-            return _of_network(model.module, len(model.schema))
+            return _of_network(model.module, features)
         if model.encode is None and model.outputs == "logits" and isinstance(model.module, nn.Sequential):
             return _of_sequential(model.module, model)
     return None
