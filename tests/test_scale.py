@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ def test_what_is_no_size_is_named(said):
 )
 def test_more_memory_never_means_fewer_rows_and_they_fit(one, other, method, features, background):
     size = Size(features, features, 3, 16 * features, 80, background)
-    few, many = (rows_within(m, "cpu", method, size, 5, 4) for m in sorted((one, other)))
+    few, many = (rows_within(m, torch.device("cpu"), method, size, 5, 4) for m in sorted((one, other)))
     assert 1 <= few <= many <= COSTS[method].most
 
 

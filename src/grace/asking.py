@@ -48,8 +48,8 @@ def rows_at_once(model: Model, space: Space, background: int, settings: Settings
         units=sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear)),
         background=background,
     )
-    memory, device = int(settings.memory), model.device.type
-    return rows_within(memory, device, settings.method, size, settings.max_features, settings.neighbours)
+    memory = int(settings.memory)
+    return rows_within(memory, model.device, settings.method, size, settings.max_features, settings.neighbours)
 
 
 def answer_within(

@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 def goal_of(explainer: Explainer, rows: Floats, against: Any, settings: Settings, own: Tensor | None = None) -> Goal:
     """The goal of each row; `own` are the scores of the rows, where they are known."""
-    many = list(against) if pd.api.types.is_list_like(against) else [against] * len(rows)
+    listed = pd.api.types.is_list_like(against)
+    many = list(against) if listed else [against] * len(rows)
     if len(many) != len(rows):
         raise GraceError(f"against has {len(many)} classes for {len(rows)} rows; give one, or one per row")
     model = explainer.model
     if model.task == "regression":
         return _between(explainer, rows, many, settings, own)
-    wrong = next((w for w in many if isinstance(w, Wanted)), None)
+    wrong = next((w for w in (many if listed else [against]) if isinstance(w, Wanted)), None)
     if wrong is not None:
         raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
     if against is None:

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 
 UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 UNITS |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
-USUAL = {"cpu": 10**9, "cuda": 16 * 10**9}  # where no budget is given
+USUAL = 10**9  # where no budget is given
+SHARE = 4  # a GPU gives one part in so many of its memory
 LEAST = 64 * 10**6  # below this, not even a single row of a wide table is sure to fit
 FIXED = 24 * 10**6  # what a call takes however few its rows
 CELL = 8  # bytes of a number
-WIDER = 16  # a GPU beside a core
+WIDER = 16  # what a GPU takes in one step, beside a core
+MORE_ROWS = 64  # and the rows that keep it busy, step after step
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def bytes_of(said: Any) -> int:
 
 def at_once(size: int, device: torch.device) -> int:
     """How much to work on in one step, of so much as suits the caches of a core."""
-    return size * 2 * WIDER if device.type == "cuda" else size
+    return size * WIDER if device.type == "cuda" else size
 
 
 def said_bytes(size: int) -> str:
@@ -91,10 +93,19 @@ def row_bytes(method: str, size: Size, max_features: int, neighbours: int) -> in
     return round(CELL * numbers)
 
 
-def rows_within(memory: int, device: str, method: str, size: Size, max_features: int, neighbours: int) -> int:
+def usual(device: torch.device) -> int:
+    """What is used where no budget is given."""
+    if device.type != "cuda":
+        return USUAL
+    import torch
+
+    return torch.cuda.get_device_properties(device).total_memory // SHARE
+
+
+def rows_within(memory: int, device: torch.device, method: str, size: Size, max_features: int, neighbours: int) -> int:
     """How many rows may be worked on at a time; at least one. No `memory` (0) is what is usual for the device, and a
     GPU takes many more rows at a time before it gets no faster."""
-    budget = memory or USUAL.get(device, USUAL["cpu"])
-    most = COSTS[method].most * (1 if device == "cpu" else WIDER)
+    budget = memory or usual(device)
+    most = COSTS[method].most * (MORE_ROWS if device.type == "cuda" else 1)
     fit: int = (budget - FIXED) // max(1, row_bytes(method, size, max_features, neighbours))
     return max(1, min(most, fit))

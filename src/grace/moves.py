@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from grace.memory import at_once
+from grace.models.packed import Packed
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem import Problem, positions
 
@@ -15,6 +16,7 @@ VALUES = 16  # tried per number
 CLOSE = 0.2  # of a spread: the smallest step tried
 FEW = 320  # moves that are all tried again for a second feature of a model that may jump
 CHUNK_BYTES = 1 << 21
+FUSED_BYTES = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,9 @@ class Moves:
 
     def margins(self, problem: Problem, states: Tensor) -> Tensor:
         """The margin (n, M) after each move from a state (n, d) of each row."""
-        width = states.shape[1] if self.network is None else len(self.network.bias)
-        step = max(1, at_once(CHUNK_BYTES, states.device) // (8 * self.feature.shape[1] * width))
         if len(states) == 0:
             return states.new_zeros(self.value.shape)
+        step = self._rows_at_once(states)
         if len(states) <= step:
             return problem.goal.margin(self.scores(problem, states))
         parts = []
@@ -77,6 +78,15 @@ class Moves:
             parts.append(problem.goal.select(here).margin(scores))
         return torch.cat(parts)
 
+    def _rows_at_once(self, states: Tensor) -> int:
+        width, size = states.shape[1], at_once(CHUNK_BYTES, states.device)
+        if self.network is not None:
+            packed = self.network.packed(states.device)
+            width = len(self.network.bias)
+            if packed is not None:  # what is between the layers stays in the kernel
+                width, size = packed.classes, FUSED_BYTES
+        return max(1, size // (8 * self.feature.shape[1] * width))
+
     def scores(self, problem: Problem, states: Tensor) -> Tensor:
         """(n, M, classes). In a ReLU network a move adds a multiple of one column to the first layer."""
         n, count = self.value.shape
@@ -84,11 +94,25 @@ class Moves:
             return problem.model.scores(self.apply(states).reshape(n * count, -1)).reshape(n, count, -1)
         net = self.network
         step = self.value - states.gather(1, self.each())
+        packed = net.packed(states.device)
+        if packed is not None:
+            return self._fused_scores(packed, states, step)
         z = torch.addcmul(net.first(states)[:, None], step[:, :, None], net.weight.T[self.feature])
         for j, table in net.tables.items():
             row, move = torch.nonzero(self.each() == j, as_tuple=True)
             z[row, move] += table[self.value[row, move].long()] - table[states[row, j].long()]
         return net.rest(z)
+
+    def _fused_scores(self, packed: Packed, states: Tensor, step: Tensor) -> Tensor:
+        """`scores` by a kernel."""
+        from grace.kernels import moved_scores
+
+        entries = None
+        if self.network is not None and self.network.tables:
+            begins = packed.begins[self.feature][:, :, None]
+            codes = torch.stack([self.value, states.gather(1, self.each())], dim=2).long()
+            entries = torch.where(begins >= 0, begins + codes, len(packed.tables) - 1)
+        return moved_scores(packed, packed.start(states), self.feature, step, entries)
 
     def apply(self, states: Tensor) -> Tensor:
         """The rows (n, M, d) after each move."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from grace.goal import Towards
 from grace.memory import at_once
+from grace.methods.fused import grown_at_once
 from grace.methods.pace import Pace
 from grace.problem import Problem, positions
 from grace.ranking.entropy import filter_ranking
@@ -51,6 +52,9 @@ def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
     already: many small steps cost the same for few rows as for many.
     """
     chosen = filter_ranking(order, problem.conflict, problem.max_features, problem.free)
+    at_once_found = grown_at_once(problem, chosen, v)
+    if at_once_found is not None:
+        return at_once_found
     found = problem.rows.clone()
     count = torch.full_like(v, chosen.shape[1])  # how many features the answer found has, less one
     left = torch.arange(len(found), device=found.device)

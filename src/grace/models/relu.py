@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from grace.features import Categorical
 from grace.models.base import Model
 from grace.models.grouped import Grouped
 from grace.models.network import Network
+from grace.models.packed import Packed, usable
 from grace.models.torch import TorchModel
 
 
@@ -44,6 +46,19 @@ class ReluNetwork:
 
     def scores(self, rows: Tensor) -> Tensor:
         return self.rest(self.first(rows))
+
+    def packed(self, device: torch.device) -> Packed | None:
+        """The network for the kernels, where they serve."""
+        return self._packed if usable(device) else None
+
+    @cached_property
+    def _packed(self) -> Packed | None:
+        packed = Packed.of(self.weight, self.bias, self.tables, self.later)
+        if packed is None:
+            return None
+        from grace.kernels import works
+
+        return packed if works(packed) else None
 
     def single(self) -> ReluNetwork:
         """The same network in single precision."""
