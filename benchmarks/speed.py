@@ -15,10 +15,12 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -28,12 +30,17 @@ from torch import Tensor
 import grace
 from grace.asking import rows_at_once
 from grace.methods import METHODS
-from grace.models import Network, TorchModel
+from grace.models import Network, TorchModel, relu
 from grace.settings import Settings
 
 AUTHORS = 9.0  # milliseconds per row that the released code takes on a machine of this kind
 SMALL = ("eegeye", "diabetes", "cancer95", "phoneme", "segment", "magic", "biodeg", "spam", "cancer92")
 PARTS = ("floor", "tables", "one", "growth", "peers")
+ON_GPU = {
+    "gradient": (100_000, 1_000_000, 4_000_000),
+    "local": (100_000, 1_000_000),
+    "search": (10_000, 100_000, 400_000),
+}
 Line = dict[str, Any]
 
 
@@ -81,51 +88,82 @@ def solved(explainer: grace.Explainer, rows: pd.DataFrame, method: str) -> Calla
     return lambda: [METHODS[method].solve(part) for part in parts]
 
 
-def floor(rows: int, device: str) -> Iterator[Line]:
+def floor(rows: int) -> Iterator[Line]:
     """Methods beside bare passes over the same rows, on rows like spam's."""
-    explainer, test = explainer_of("spam", device)
+    explainer, test = explainer_of("spam", "cpu")
     frame = alike(test, rows)
+    bare = bare_pass(explainer, frame.head(20_000))
+    for method in ("gradient", "local", "search"):
+        some = frame if method == "gradient" else frame.head(4_000)
+        line = beside_floor(explainer, some, method, bare)
+        yield {**line, "times_authors": AUTHORS * 1e3 / line["us"]}
+
+
+def floor_on_gpu() -> Iterator[Line]:
+    """The same on a GPU by kernels, and in plain operations."""
+    explainer, test = explainer_of("spam", "cuda")
+    bare = bare_pass(explainer, alike(test, 1_000_000))
+    where = {"gpu": torch.cuda.get_device_name()}
+    for method, sizes in ON_GPU.items():
+        for rows in sizes:
+            yield {**where, "how": "kernels", **beside_floor(explainer, alike(test, rows), method, bare)}
+        with mock.patch.object(relu, "usable", return_value=False):
+            yield {**where, "how": "plain", **beside_floor(explainer, alike(test, sizes[1]), method, bare)}
+
+
+def bare_pass(explainer: grace.Explainer, frame: pd.DataFrame) -> float:
+    """The seconds of a forward and backward pass, per row."""
     network = explainer.model.module
-    x = explainer.tensor(explainer.schema.encode(frame.head(min(rows, 20_000)))).requires_grad_(True)
+    x = explainer.tensor(explainer.schema.encode(frame)).requires_grad_(True)
 
     def passes() -> Tensor:
         (slope,) = torch.autograd.grad(network(x)[:, 0].sum(), x)
         return slope
 
-    bare = timed(passes) / len(x)
-    for method in ("gradient", "local", "search"):
-        some = frame if method == "gradient" else frame.head(min(rows, 100_000 if device == "cuda" else 4_000))
-        work = solved(explainer, some, method)
-        spent = timed(work, 2) / len(some)
-        whole = timed(lambda m=method, f=some: explainer.explain(f, method=m), 1) / len(some)
-        steps = counted(explainer.model, work) / len(some)
-        yield {
-            "method": method,
-            "rows": len(some),
-            "us": spent * 1e6,
-            "explain_us": whole * 1e6,
-            "steps": steps,
-            "bare_us": bare * 1e6,
-            "times_floor": spent / (steps * bare),
-            "times_authors": AUTHORS / 1e3 / spent,
-        }
+    return timed(passes) / len(x)
 
 
-def counted(model: TorchModel, work: Callable[[], object]) -> float:
-    """How many rows the model's slopes are asked for."""
-    count, usual = 0, TorchModel.slopes
+def beside_floor(explainer: grace.Explainer, rows: pd.DataFrame, method: str, bare: float) -> Line:
+    """A method on some rows: alone, from a frame to checked answers, and beside the bare passes of its steps."""
+    work = solved(explainer, rows, method)
+    spent = timed(work, 2) / len(rows)
+    whole = timed(lambda: explainer.explain(rows, method=method), 1) / len(rows)
+    steps = steps_of(work) / len(rows)
+    return {
+        "method": method,
+        "rows": len(rows),
+        "us": spent * 1e6,
+        "explain_us": whole * 1e6,
+        "steps": steps,
+        "bare_us": bare * 1e6,
+        "times_floor": spent / (steps * bare),
+    }
+
+
+def steps_of(work: Callable[[], object]) -> float:
+    """How many rows the model's slopes are worked out for."""
+    count, usual = 0.0, TorchModel.slopes
 
     def slopes(self: TorchModel, rows: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         nonlocal count
         count += len(rows)
         return usual(self, rows, *rest)
 
-    TorchModel.slopes = slopes
-    try:
+    def walks(*given: Any) -> tuple[Tensor, ...]:
+        nonlocal count
+        found = by_kernel(*given)
+        count += float(found[2].sum())
+        return found
+
+    with ExitStack() as patched:
+        patched.enter_context(mock.patch.object(TorchModel, "slopes", slopes))
+        if torch.cuda.is_available():
+            from grace import kernels
+
+            by_kernel = kernels.walks
+            patched.enter_context(mock.patch.object(kernels, "walks", walks))
         work()
-    finally:
-        TorchModel.slopes = usual
-    return float(count)
+    return count
 
 
 def tables(device: str) -> Iterator[Line]:
@@ -234,8 +272,11 @@ def peers() -> Iterator[Line]:
 def page(out: Path) -> str:
     """The page, from the figures that are there."""
 
+    def read(name: str) -> pd.DataFrame:
+        return pd.read_csv(out / f"speed-{name}.csv")
+
     def table(name: str, heads: dict[str, str]) -> str:
-        lines = pd.read_csv(out / f"speed-{name}.csv")
+        lines = read(name)
         if "us" in lines:
             lines["rate"] = 1e6 / lines["us"]
         body = [
@@ -263,8 +304,19 @@ def page(out: Path) -> str:
         ),
         "gpu": (
             "On a GPU",
-            "The same on an NVIDIA H200, by `--only floor --device cuda --rows ...`.",
-            {"method": "method", "rows": "rows at once", "us": "µs a row", "rate": "rows a second"},
+            "The same on a GPU ({gpu}), by `--only floor --device cuda`: by kernels for ReLU networks, and in plain "
+            "operations.",
+            {
+                "method": "method",
+                "how": "by",
+                "rows": "rows",
+                "us": "µs a row",
+                "rate": "rows a second",
+                "explain_us": "explain, µs a row",
+                "steps": "steps a row",
+                "bare_us": "a pass, µs",
+                "times_floor": "times the floor",
+            },
         ),
         "tables": (
             "The search on the paper's tables",
@@ -305,7 +357,8 @@ def page(out: Path) -> str:
     )
     for name, (title, words, heads) in parts.items():
         if (out / f"speed-{name}.csv").exists():
-            text += f"\n## {title}\n\n{words}\n\n{table(name, heads)}\n"
+            said = words.format(gpu=read(name)["gpu"][0]) if name == "gpu" else words
+            text += f"\n## {title}\n\n{said}\n\n{table(name, heads)}\n"
     return text + "\nMemory over many rows: see [scale.md](scale.md).\n"
 
 
@@ -325,7 +378,7 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=100_000, help="rows like spam's for the floor")
+    parser.add_argument("--rows", type=int, default=100_000, help="rows like spam's for the floor on a CPU")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", default="", help=f"parts, separated by commas: {', '.join(PARTS)}")
@@ -336,7 +389,7 @@ def main() -> None:
     if args.device == "cpu":
         (args.out / "speed-machine.txt").write_text(machine() + "\n", encoding="utf-8")
     work: dict[str, Callable[[], Iterator[Line]]] = {
-        "floor": lambda: floor(args.rows, args.device),
+        "floor": floor_on_gpu if args.device == "cuda" else lambda: floor(args.rows),
         "tables": lambda: tables(args.device),
         "one": lambda: one(args.device),
         "growth": lambda: growth(args.device),

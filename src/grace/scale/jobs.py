@@ -130,7 +130,7 @@ def run(
         else:
             where = device or "cpu"
             many, share = shares(budget, 1 if workers is None and where != "cpu" else workers)
-            pool = Pool({**work, "memory": share, "device": where}, many, kept_open=[lock])
+            pool = Pool({**work, "memory": share, "workers": many, "device": where}, many, kept_open=[lock])
             pool.run(table.parts(part_rows, names, done), report)
         if not place.done():
             raise GraceError(f"{path} has no rows: the table is empty")

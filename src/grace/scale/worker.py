@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from grace.errors import GraceError
+from grace.memory import LEAST, usual
 from grace.scale.manifest import Place
 from grace.scale.reading import first_line
 from grace.scale.tables import Lost, Part
@@ -46,7 +47,7 @@ class Worker:
         from grace.scale.answers import Question
 
         explainer = explainer_at(work["explainer"], device)
-        question = Question.of(work["question"], room(explainer, work["memory"]))
+        question = Question.of(work["question"], room(explainer, work["memory"], work.get("workers", 1)))
         return cls(explainer, question, Place(Path(work["folder"])))
 
     def do(self, part: Part) -> int:
@@ -75,9 +76,10 @@ def explainer_at(folder: str | Path, device: str) -> Explainer:
     return explainer
 
 
-def room(explainer: Explainer, memory: int) -> int:
-    """What may be used for rows: on a GPU, which has memory of its own, what is usual (0)."""
-    return memory if explainer.model.device.type == "cpu" else 0
+def room(explainer: Explainer, memory: int, workers: int = 1) -> int:
+    """What may be used for rows: on a GPU, which has memory of its own, what is usual, shared by all workers."""
+    device = explainer.model.device
+    return memory if device.type == "cpu" else max(LEAST, usual(device) // workers)
 
 
 def packed(part: Part) -> tuple[dict[str, Any], bytes]:
