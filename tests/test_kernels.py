@@ -77,6 +77,8 @@ def test_walks_of_the_kernel_are_those_of_plain_operations(
 ) -> None:
     explainer = explainer_of(hidden, classes)
     problem = problem_of(explainer, numbers().head(12))
+    near = torch.arange(12, device=DEVICE)[:, None] % 3 == 0  # rows with little room above
+    problem = replace(problem, high=torch.where(near, problem.rows + 0.3, problem.high))
     if asked:
         wanted = (problem.goal.original + 1) % classes
         problem = replace(problem, goal=Against(wanted))
