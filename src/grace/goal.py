@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 
 class Goal(ABC):
@@ -49,25 +51,49 @@ class Goal(ABC):
         """How far inside the goal a row is: the best of its alternatives."""
         return self.margins(scores).amax(dim=-1)
 
+    def only(self, classes: int) -> Tensor | None:
+        """The alternative (n,) of each row where, with so many classes, there is no other."""
+        return None
+
     def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         """Where margins are leads of one class over another: the two classes of each alternative (n, m), or of some
         (n, m) of them; the same class twice where there is no alternative."""
         return None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Towards:
     """The margins of a goal as a function of the scores: of all its alternatives, or of one (n, 1) per row."""
 
     goal: Goal
     alternative: Tensor | None = None
+    _kept: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False)
 
     def __call__(self, scores: Tensor) -> Tensor:
         margins = self.goal.margins(scores)
         return margins if self.alternative is None else margins.gather(1, self.alternative)
 
-    def contests(self, scores: Tensor) -> tuple[Tensor, Tensor] | None:
-        return self.goal.contests(scores, self.alternative)
+    def with_best(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """The margin (n, 1) of the one alternative, and the best of all."""
+        if self.goal.only(scores.shape[1]) is not None:
+            margin = self.goal.margin(scores)[:, None]
+            return margin, margin
+        margins = self.goal.margins(scores)
+        own = margins if self.alternative is None else margins.gather(1, self.alternative)
+        return own, margins.amax(dim=1, keepdim=True)
+
+    def directions(self, scores: Tensor, last: Tensor) -> Tensor | None:
+        """Where margins are leads of one class over another: how they depend (n, m, units) on what a last layer with
+        these weights is given. Of two classes, it is the same wherever the scores are."""
+        if self._kept is not None and self._kept[0] is last:
+            return self._kept[1]
+        contests = self.goal.contests(scores, self.alternative)
+        if contests is None:
+            return None
+        found = embedding(contests[0], last) - embedding(contests[1], last)
+        if scores.shape[1] == 2:
+            self._kept = last, found
+        return found
 
 
 def lead(scores: Tensor) -> Tensor:
@@ -86,6 +112,12 @@ def rivals(scores: Tensor, classes: Tensor) -> Tensor:
         return 1 - classes
     best = scores.topk(2, dim=1).indices
     return torch.where(classes == best[:, :1], best[:, 1:], best[:, :1])
+
+
+def ahead(scores: Tensor, sign: Tensor) -> Tensor:
+    """Of two classes, the lead of the second where the sign (n,) is 1, and of the first where it is -1."""
+    first, second = scores.unbind(-1)
+    return (second - first).mul_(sign.reshape(-1, *[1] * (first.dim() - 1)))
 
 
 def surplus(scores: Tensor, confidence: float) -> Tensor:
@@ -109,6 +141,21 @@ class Flip(Goal):
 
     original: Tensor
     confidence: float = 0.0
+
+    def margin(self, scores: Tensor) -> Tensor:
+        plain = scores.shape[-1] == 2 and self.confidence <= 0
+        return ahead(scores, self._sign) if plain else super().margin(scores)
+
+    def only(self, classes: int) -> Tensor | None:
+        return self._other if classes == 2 else None
+
+    @cached_property
+    def _other(self) -> Tensor:
+        return 1 - self.original
+
+    @cached_property
+    def _sign(self) -> Tensor:
+        return (1 - 2 * self.original).double()
 
     def margins(self, scores: Tensor) -> Tensor:
         classes = torch.arange(scores.shape[-1], device=scores.device)
@@ -137,6 +184,12 @@ class Against(Goal):
 
     wanted: Tensor
     confidence: float = 0.0
+
+    def margin(self, scores: Tensor) -> Tensor:
+        return self.margins(scores)[..., 0]
+
+    def only(self, classes: int) -> Tensor | None:
+        return torch.zeros_like(self.wanted)
 
     def margins(self, scores: Tensor) -> Tensor:
         index = self.wanted.reshape(-1, *[1] * (scores.dim() - 1)).expand(*scores.shape[:-1], 1)
@@ -169,6 +222,9 @@ class Between(Goal):
     low: Tensor
     high: Tensor
     scale: float = 1.0
+
+    def only(self, classes: int) -> Tensor | None:
+        return torch.zeros_like(self.low, dtype=torch.int64)
 
     def margins(self, scores: Tensor) -> Tensor:
         low, high = (end.reshape(-1, *[1] * (scores.dim() - 1)) for end in (self.low, self.high))
