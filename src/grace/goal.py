@@ -43,6 +43,11 @@ class Goal(ABC):
     """The probability that a winner has to reach."""
 
     @property
+    def leads(self) -> bool:
+        """Whether each margin is the lead of one class over another; then there are `contests`."""
+        return False
+
+    @property
     def offset(self) -> float:
         """By how much, in scores, a winner has to beat each other class at least: p / (1 - p) of odds."""
         return max(0.0, logit(self.confidence)) if self.confidence > 0 else 0.0
@@ -143,8 +148,11 @@ class Flip(Goal):
     confidence: float = 0.0
 
     def margin(self, scores: Tensor) -> Tensor:
-        plain = scores.shape[-1] == 2 and self.confidence <= 0
-        return ahead(scores, self._sign) if plain else super().margin(scores)
+        return ahead(scores, self._sign) if self.leads and scores.shape[-1] == 2 else super().margin(scores)
+
+    @property
+    def leads(self) -> bool:
+        return self.confidence <= 0
 
     def only(self, classes: int) -> Tensor | None:
         return self._other if classes == 2 else None
@@ -167,7 +175,7 @@ class Flip(Goal):
         return classes != self.original[:, None]
 
     def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
-        if self.confidence > 0:
+        if not self.leads:
             return None
         classes = alternative
         if classes is None:
@@ -188,6 +196,10 @@ class Against(Goal):
     def margin(self, scores: Tensor) -> Tensor:
         return self.margins(scores)[..., 0]
 
+    @property
+    def leads(self) -> bool:
+        return self.confidence <= 0
+
     def only(self, classes: int) -> Tensor | None:
         return torch.zeros_like(self.wanted)
 
@@ -200,7 +212,7 @@ class Against(Goal):
         return classes == self.wanted[:, None]
 
     def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
-        if self.confidence > 0:
+        if not self.leads:
             return None
         return self.wanted[:, None], rivals(scores, self.wanted[:, None])  # the one alternative
 

@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from grace.arrays import own
 from grace.goal import Towards
 from grace.memory import at_once
 from grace.methods.pace import Pace
@@ -114,14 +115,15 @@ def generate(problem: Problem, subset: Tensor, v: Tensor, pace: Pace) -> tuple[T
         margin, best = towards.with_best(scores)
         unit = outward_removed(part, current, slopes[:, 0]) * scale
         steep = unit.square().sum(dim=1, keepdim=True)
-        over = pace.note(margin, best >= model.tolerance, steep)
+        hit = own(best) >= model.tolerance
+        over = pace.note(own(margin), hit, own(steep))
         if over == len(live):
-            found[live], reached[live] = current, best[:, 0] >= model.tolerance
+            found[live], reached[live] = current, torch.as_tensor(hit)[:, 0]
             return found, reached, torch.zeros_like(reached)
         if over >= few and over * DROP >= len(live):
             done = torch.as_tensor(pace.done)[:, 0]
             out, go = positions(done), positions(~done)
-            found[live[out]], reached[live[out]] = current[out], best[out, 0] >= model.tolerance
+            found[live[out]], reached[live[out]] = current[out], torch.as_tensor(hit)[out, 0]
             part = part.select(go)
             live, current, target, subset, scale, unit = (t[go] for t in (live, current, target, subset, scale, unit))
             towards = Towards(part.goal, target)

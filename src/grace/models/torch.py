@@ -117,6 +117,10 @@ class TorchModel(Model):
             slopes = self._with_category_differences(rows, values.detach(), slopes, margins, moving)
         return scores.detach(), slopes
 
+    @property
+    def direct(self) -> bool:
+        return self._layout is not None
+
     def _direct(self) -> Layout | None:
         """The layout of a network of ours that takes rows as they are, and that nobody listens to."""
         module = self.module
