@@ -9,12 +9,13 @@ from __future__ import annotations
 from functools import cache
 from itertools import combinations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from grace.arrays import library, own, places
 from grace.boundary import ROUNDING as ROUNDING
-from grace.boundary import pull_back_one
+from grace.boundary import Way, brought_near
 from grace.decimals import Decimals, digits_of
 from grace.memory import at_once
 from grace.problem import Problem, positions
@@ -26,6 +27,7 @@ ROUNDS = 4
 CHUNK_BYTES = 1 << 27
 
 
+@np.errstate(all="ignore")
 def polish(problem: Problem, contrast: Tensor) -> Tensor:
     """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
     contrast, more = sayable(problem, contrast)
@@ -167,15 +169,15 @@ def pull_back(problem: Problem, contrast: Tensor, more: Tensor) -> Tensor:
     one that gives up least margin for its distance."""
     changed = (contrast != problem.rows) & problem.space.is_numeric & (more <= MORE_DIGITS)[:, None]
     order = cheapest_first(problem, contrast, changed)
-    moved = own(changed.gather(1, order))
+    moved, ways = own(changed.gather(1, order)), Way.of(problem, contrast, order, more)
     out = contrast
     for place in range(order.shape[1]):
-        column, these = order[:, place : place + 1], torch.as_tensor(places(moved[:, place]))
+        way, these = ways.feature(place), places(moved[:, place])
         if len(these) == len(out):
-            out = pull_back_one(problem, out, column, more)
+            out = brought_near(problem, out, way)
         elif len(these):
-            pulled = pull_back_one(problem.select(these), out[these], column[these], more[these])
-            out = out.index_copy(0, these, pulled)
+            at = torch.as_tensor(these)
+            out = out.index_copy(0, at, brought_near(problem.select(at), out[at], way.select(these)))
     return out
 
 

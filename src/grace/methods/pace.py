@@ -20,12 +20,14 @@ LARGEST_K = 1 << 30
 
 
 class Pace:
-    """What `note` is told after each step, and `lengths` says of the next; all of it (n, 1)."""
+    """What `note` is told after each step, and `lengths` says of the next; all of it (n, 1). Divisions by 0 are meant:
+    numpy should be told to ignore them."""
 
     def __init__(self, owner: Tensor, k: Tensor) -> None:
         """`owner` and `k` (n,): walks of the same owner need not go on once one with a smaller k is there."""
         ones = own(torch.ones(len(owner), 1, dtype=torch.float64, device=owner.device))
-        self._where: Any = library(ones).where
+        self._library = library(ones)
+        self._where: Any = self._library.where
         self.push = self.aim = ones
         self.idle = self.steep = 0 * ones
         self.best = self.margin = -torch.inf * ones
@@ -37,27 +39,25 @@ class Pace:
         """The margin and the squared slope at each row, and whether it is there. Returns how many walks are over:
         there, stuck, idle, pushed in vain, or no longer needed."""
         last, self.margin, self.steep = self.margin, margin, steep
-        with np.errstate(all="ignore"):
-            closed = (self.margin - last) / self.aim
-            self.push = self._where(closed < POOR, self._where(closed > -1e-6, self.push * 2, 1.0), self.push)
-            better = self.margin > self.best + PROGRESS * abs(self.margin)
-            self.best = self._where(better, self.margin, self.best)
-            self.idle = self._where(better, 0.0, self.idle + 1)
-            over = (self.idle >= PATIENCE) | (self.push >= 2.0**PUSHES) | ~(self.steep > 0)
-            at = self._where(hit, self.k, LARGEST_K)[:, 0]
-            if isinstance(at, Tensor):
-                self._first = self._first.scatter_reduce(0, self.owner, at, "amin")
-            else:
-                np.minimum.at(self._first, self.owner, at)
-            self.done = self.done | hit | over | (self._first[self.owner][:, None] < self.k)
-        return int(self.done.sum())
+        closed = (self.margin - last) / self.aim
+        self.push = self._where(closed < POOR, self._where(closed > -1e-6, self.push * 2, 1.0), self.push)
+        better = self.margin > self.best + PROGRESS * abs(self.margin)
+        self.best = self._where(better, self.margin, self.best)
+        self.idle = self._where(better, 0.0, self.idle + 1)
+        over = (self.idle >= PATIENCE) | (self.push >= 2.0**PUSHES) | ~(self.steep > 0)
+        at = self._where(hit, self.k, LARGEST_K)[:, 0]
+        if isinstance(at, Tensor):
+            self._first = self._first.scatter_reduce(0, self.owner, at, "amin")
+        else:
+            np.minimum.at(self._first, self.owner, at)
+        self.done = self.done | hit | over | (self._first[self.owner][:, None] < self.k)
+        return int(self._library.count_nonzero(self.done))
 
     def lengths(self) -> Tensor:
         """The factor that takes each slope to the boundary, and as far beyond as the row is pushed; 0 where the walk is
         over."""
-        with np.errstate(all="ignore"):
-            self.aim = self._where(self.margin < 0, -self.margin, 0.0) * (1 + OVERSHOOT) + MARGIN
-            return torch.as_tensor(self._where(self.done, 0.0, self.push * self.aim / self.steep))
+        self.aim = self._where(self.margin < 0, -self.margin, 0.0) * (1 + OVERSHOOT) + MARGIN
+        return torch.as_tensor(self._where(self.done, 0.0, self.push * self.aim / self.steep))
 
     def select(self, index: Tensor) -> None:
         """Go on with some of the walks."""
