@@ -75,7 +75,7 @@ def _answers(problem: Problem, settings: Settings) -> Answers:
         part = replace(problem, free=problem.free & ~barred)
         found = _answer(part, replace(settings, prove=False))
         others.append(_only_new(found, [first, *others]))
-    return replace(first, alternatives=tuple(others))
+    return replace(first, alternatives=tuple(others)) if others else first
 
 
 def _answer(problem: Problem, settings: Settings) -> Answers:
