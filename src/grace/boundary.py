@@ -75,7 +75,7 @@ def brought_near(problem: Problem, contrast: Tensor, way: Way) -> Tensor:
     hits = margin >= problem.model.tolerance
     hits[:, -1] = True  # the candidate itself
     first = first_true(hits)
-    last = first - (first > 0)
+    last = first - 1 * (first > 0)
     works = pick(tried, first)
     fails = lib.where(first > 0, lib.minimum(pick(tried, last), works - 1), works - 1)
     works = closed_in(line, fails, works, pick(margin, last), pick(margin, first))
