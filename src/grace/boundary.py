@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,13 +97,13 @@ class Line:
     problem: Problem
     rows: Tensor
     way: Way
-    network: ReluNetwork | None
+    network: ReluNetwork | None  # on a CPU, where it pays to keep of its first layer what stays the same:
     first: Tensor  # what the first layer of a network, before its ReLU, makes of the rows (n, 1, h),
     weight: Tensor  # and adds for each unit of the feature (n, 1, h)
 
     @classmethod
     def of(cls, problem: Problem, rows: Tensor, way: Way) -> Line:
-        network = relu_network(problem.model)
+        network = relu_network(problem.model) if rows.is_cpu else None
         if network is None:
             return cls(problem, rows, way, None, rows, rows)
         return cls(problem, rows, way, network, network.first(rows)[:, None], network.weight.T[way.column])
@@ -111,7 +112,8 @@ class Line:
         """The margin (n, m) after so many steps (n, m), less what rounding may make of it."""
         values = self.way.values(steps)
         if self.network is None:
-            moves = Moves(self.way.column.expand(-1, steps.shape[1]), torch.as_tensor(values), None)
+            column = self.way.column.expand(-1, steps.shape[1])
+            moves = Moves(column, torch.as_tensor(values), relu_network(self.problem.model))
             return own(moves.margins(self.problem, self.rows)) - ROUNDING
         far = torch.as_tensor(values - self.way.value)[:, :, None]
         return own(self._margin(self.network, far)) - ROUNDING
@@ -150,7 +152,8 @@ def closed_in(line: Line, fails: Any, works: Any, below: Any, above: Any) -> Any
             keep = places(going[:, 0])
             left, line = left[keep], line.select(keep)
             fails, works, below, above, apart = (t[keep] for t in (fails, works, below, above, apart))
-        share = (tolerance - below) / (above - below)
+        with np.errstate(all="ignore"):
+            share = (tolerance - below) / (above - below)
         guess = fails + lib.floor(apart * lib.where(lib.isfinite(share), share, 0.5))
         middle = fails + lib.floor(apart / 2)
         # in order: the middle lies before the two or after them

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,6 +38,7 @@ class Decimals:
         """The double nearest to each decimal number."""
         return steps / self.up * self.down
 
+    @np.errstate(all="ignore")  # of an infinite value
     def steps(self, values: Any) -> Any:
         """How many steps make each value, with what is whole but for rounding made whole."""
         steps = values * self.up / self.down

@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import cache
 from itertools import combinations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,7 +26,6 @@ ROUNDS = 4
 CHUNK_BYTES = 1 << 27
 
 
-@np.errstate(all="ignore")
 def polish(problem: Problem, contrast: Tensor) -> Tensor:
     """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
     contrast, more = sayable(problem, contrast)

@@ -20,8 +20,7 @@ LARGEST_K = 1 << 30
 
 
 class Pace:
-    """What `note` is told after each step, and `lengths` says of the next; all of it (n, 1). Divisions by 0 are meant:
-    numpy should be told to ignore them."""
+    """What `note` is told after each step, and `lengths` says of the next; all of it (n, 1)."""
 
     def __init__(self, owner: Tensor, k: Tensor) -> None:
         """`owner` and `k` (n,): walks of the same owner need not go on once one with a smaller k is there."""
@@ -35,6 +34,7 @@ class Pace:
         self.owner, self.k = own(owner), own(k[:, None])
         self._first = own(torch.full((int(self.owner.max()) + 1,), LARGEST_K, device=owner.device))  # k that is there
 
+    @np.errstate(all="ignore")
     def note(self, margin: Any, hit: Any, steep: Any) -> int:
         """The margin and the squared slope at each row, and whether it is there. Returns how many walks are over:
         there, stuck, idle, pushed in vain, or no longer needed."""
@@ -53,6 +53,7 @@ class Pace:
         self.done = self.done | hit | over | (self._first[self.owner][:, None] < self.k)
         return int(self._library.count_nonzero(self.done))
 
+    @np.errstate(all="ignore")
     def lengths(self) -> Tensor:
         """The factor that takes each slope to the boundary, and as far beyond as the row is pushed; 0 where the walk is
         over."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,7 +95,6 @@ def walked(
     return generate(part, subset[:, :-1], v[row], Pace(row, k))
 
 
-@np.errstate(all="ignore")
 def generate(problem: Problem, subset: Tensor, v: Tensor, pace: Pace) -> tuple[Tensor, Tensor, Tensor]:
     """Algorithm 2: step onto the linearised boundary to v on the features in S, project with P, repeat.
 
