@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -59,6 +60,12 @@ class Answers:
 
 def answer(problem: Problem, settings: Settings) -> Answers:
     """The best answer for each row, and up to n - 1 alternatives."""
+    # torch takes less for small tensors of which nothing will be recorded
+    with torch.inference_mode() if problem.direct else nullcontext():
+        return _answers(problem, settings)
+
+
+def _answers(problem: Problem, settings: Settings) -> Answers:
     first = _answer(problem, settings)
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
@@ -68,31 +75,28 @@ def answer(problem: Problem, settings: Settings) -> Answers:
         part = replace(problem, free=problem.free & ~barred)
         found = _answer(part, replace(settings, prove=False))
         others.append(_only_new(found, [first, *others]))
-    return replace(first, alternatives=tuple(others))
+    return replace(first, alternatives=tuple(others)) if others else first
 
 
 def _answer(problem: Problem, settings: Settings) -> Answers:
     method = METHODS[settings.method]
     start = checked_scores(problem.model, problem.rows)
     trivial = problem.goal.margin(start) >= problem.model.tolerance
-    ask = positions(~trivial)
-    found = problem.rows.clone()
-    if len(ask):
-        found[ask] = method.solve(problem.select(ask))
-    moved = (found != problem.rows).any(dim=1)
-    hit = positions(moved & problem.reached(found))
-    if settings.polish and method.polished and not method.polishes and len(hit):
-        found[hit] = polish(problem.select(hit), found[hit])
-    proof = torch.full_like(problem.rows[:, 0], NOT_ASKED, dtype=torch.int64)
+    found = _some(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
+    if settings.polish and method.polished and not method.polishes:
+        hit = (found != problem.rows).any(dim=1) & problem.reached(found)
+        found = _some(problem, hit, found, polish)
+    proof = torch.full_like(trivial, NOT_ASKED, dtype=torch.int64)
     if settings.prove:
         reached = problem.reached(found) & ~trivial
         found, proof = _proven(problem, found, reached, trivial, settings.budget)
-    checks = verify(problem, found)
-    nearest = torch.full_like(problem.rows[:, 0], torch.nan)
+    end = problem.model.scores(found)
+    checks = verify(problem, found, end)
     success = (found != problem.rows).any(dim=1) & checks["flip"] & ~trivial
     for promise in method.promises:
         success &= checks[promise]
     contrast = torch.where(success[:, None], found, problem.rows)
+    nearest = torch.full_like(start[:, 0], torch.nan)
     if settings.prove and success.any():
         some = positions(success)
         nearest[some] = distance_bound(problem.select(some), contrast[some], settings.budget)
@@ -105,7 +109,7 @@ def _answer(problem: Problem, settings: Settings) -> Answers:
         success=success.cpu().numpy(),
         trivial=trivial.cpu().numpy(),
         before=start[:, : problem.model.reported].cpu().numpy(),
-        after=checked_scores(problem.model, contrast)[:, : problem.model.reported].cpu().numpy(),
+        after=torch.where(success[:, None], end, start)[:, : problem.model.reported].cpu().numpy(),
         distance=problem.space.distance(problem.rows, contrast).cpu().numpy(),
         proof=proof.cpu().numpy(),
         nearest=nearest.cpu().numpy(),
@@ -114,11 +118,21 @@ def _answer(problem: Problem, settings: Settings) -> Answers:
     )
 
 
-def verify(problem: Problem, found: Tensor) -> dict[str, Tensor]:
-    """Flip, K, gamma and domain, checked on the final values."""
+def _some(problem: Problem, mask: Tensor, rows: Tensor, change: Callable[[Problem, Tensor], Tensor]) -> Tensor:
+    """The rows, with those where the mask is true changed."""
+    index = positions(mask)
+    if len(index) == len(rows):
+        return change(problem, rows)
+    if len(index) == 0:
+        return rows
+    return rows.index_copy(0, index, change(problem.select(index), rows[index]))
+
+
+def verify(problem: Problem, found: Tensor, scores: Tensor) -> dict[str, Tensor]:
+    """Flip, K, gamma and domain, checked on the final values and their scores."""
     changed = found != problem.rows
     return {
-        "flip": problem.reached(found),
+        "flip": problem.goal.margin(scores) >= problem.model.tolerance,
         "features": changed.sum(dim=1) <= problem.max_features,
         "gamma": ~problem.redundant(found),
         "domain": problem.inside(found).all(dim=1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -62,11 +63,14 @@ class Explanations:
         self._usual: dict[int, Floats] = {}
         self._later = 0  # rows that a black box was asked about since
         self.explainer = explainer
-        self._words = replace(schema, features=(), rules=())
         self._classes = np.array(explainer.model.classes, dtype=object)
         self.task = explainer.model.task
         number = self.task == "regression"
         self._wanted = ranges(call["against"], answers.before[:, 0], explainer.spread()) if number else None
+
+    @cached_property
+    def _words(self) -> Schema:
+        return replace(self.schema, features=(), rules=())
 
     @property
     def calls(self) -> int | None:

@@ -18,10 +18,11 @@ from grace.frames import codes_of, numbers, said
 
 MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 MOST_CLASSES = 50  # different numbers that a target may have and be taken for classes
-FEW = 4  # rows that are read faster one by one than column by column
+FEW = 4  # rows whose cells are looked at faster than the types of the columns
 TIMES = ("datetime64", "timestamp[")  # how the types of dates with a time of day begin: of pandas and Arrow
 DATES = (*TIMES, "date")
 SPANS = ("timedelta64", "duration[")
+ALL_TIMES = (*DATES, *SPANS)
 PYTHON_DATES = "date"
 INTERVALS = "interval"
 CLOSED: dict[str, Any] = {"(]": "right", "[)": "left", "[]": "both", "()": "neither"}
@@ -96,18 +97,28 @@ def is_date(feature: Feature) -> bool:
     return isinstance(feature, Numeric) and feature.dtype.startswith(DATES)
 
 
+def is_time(feature: Numeric) -> bool:
+    """Whether it is a date or a length of time."""
+    return feature.dtype.startswith(ALL_TIMES)
+
+
 def plain_numbers(frame: pd.DataFrame, places: list[int], features: Sequence[Feature]) -> Floats | None:
     """All cells of some columns at once, where every one is of plain numbers and nothing is missing or infinite; else
     None. Column by column costs milliseconds, which a single row should not wait for."""
-    if not all(isinstance(f, Numeric) for f in features):
-        return None
-    kinds = list(frame.dtypes)
-    if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in {kinds[p] for p in places}):
+    if not all(isinstance(f, Numeric) and not is_time(f) for f in features):
         return None
     # copies: pandas may hand out what must not be written to
     if len(frame) <= FEW:
-        values = np.stack([frame.iloc[i].to_numpy()[places] for i in range(len(frame))]).astype(np.float64)
-    elif places == list(range(len(kinds))):
+        cells = frame.to_numpy()[:, places]
+        mixed = cells.dtype == object and {type(cell) for cell in cells.flat} <= {float, int}
+        if not mixed and cells.dtype.kind not in "fiu":
+            return None
+        values = cells.astype(np.float64)
+        return values if np.isfinite(values).all() else None
+    kinds = list(frame.dtypes)
+    if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in {kinds[p] for p in places}):
+        return None
+    if places == list(range(len(kinds))):
         values = frame.to_numpy(dtype=np.float64, copy=True)
     else:
         values = frame.iloc[:, places].to_numpy(dtype=np.float64, copy=True)
@@ -158,7 +169,7 @@ def decode_column(values: Floats, feature: Feature) -> Any:
         return _categories(values, feature)
     if feature.gaps:
         values = np.where(values == feature.gap, np.nan, values)
-    if feature.dtype.startswith((*DATES, *SPANS)):
+    if is_time(feature):
         return _times(values, feature)
     fits = (values == np.round(values)) & (np.abs(values) <= MOST_EXACT)
     if feature.dtype in np.sctypeDict and "float" not in feature.dtype:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from grace.arrays import library, own
+from grace.space import Space
 
 LARGEST = 308
 WHOLE = 1e-7  # what is whole but for so much is whole
@@ -14,28 +19,39 @@ WHOLE = 1e-7  # what is whole but for so much is whole
 
 @dataclass(frozen=True)
 class Decimals:
-    """Steps of 10**-digits, one size per value; digits below 0 are tens, hundreds, ..."""
+    """Steps of 10**-digits, one size per value; digits below 0 are tens, hundreds, ... In torch or numpy, as the digits
+    are."""
 
-    up: Tensor  # 10**digits, or 1 where that is less
-    down: Tensor  # 10**-digits, or 1 where that is less
+    up: Any  # 10**digits, or 1 where that is less
+    down: Any  # 10**-digits, or 1 where that is less
 
     @classmethod
-    def of(cls, digits: Tensor) -> Decimals:
-        powers, whole = tens(digits.device), digits.long()
-        return cls(powers.take(whole.clamp_min(0)), powers.take((-whole).clamp_min(0)))
+    def of(cls, digits: Any) -> Decimals:
+        powers = tens(digits.device) if isinstance(digits, Tensor) else own(tens(torch.device("cpu")))
+        whole = digits.long() if isinstance(digits, Tensor) else digits
+        return cls(powers[whole * (whole > 0)], powers[-whole * (whole < 0)])
 
-    def select(self, index: Tensor) -> Decimals:
+    def select(self, index: Any) -> Decimals:
         return Decimals(self.up[index], self.down[index])
 
-    def values(self, steps: Tensor) -> Tensor:
+    def values(self, steps: Any) -> Any:
         """The double nearest to each decimal number."""
         return steps / self.up * self.down
 
-    def steps(self, values: Tensor) -> Tensor:
+    @np.errstate(all="ignore")  # of an infinite value
+    def steps(self, values: Any) -> Any:
         """How many steps make each value, with what is whole but for rounding made whole."""
         steps = values * self.up / self.down
         whole = steps.round()
-        return torch.where((steps - whole).abs() < WHOLE * whole.abs().clamp_min(1), whole, steps)
+        apart = abs(steps - whole)
+        return library(steps).where((apart < WHOLE) | (apart < WHOLE * abs(whole)), whole, steps)
+
+
+def digits_of(space: Space, columns: Tensor, more: Tensor) -> Any:
+    """The digits of some features (n, c) when so many more (n,) are allowed; a whole number never gets decimals."""
+    features = own(columns)
+    digits = own(space.digits)[features] + own(more)[:, None]
+    return library(digits).where(own(space.is_integer)[features] & (digits > 0), 0, digits)
 
 
 @cache

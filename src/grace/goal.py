@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 
 
 class Goal(ABC):
@@ -41,6 +43,11 @@ class Goal(ABC):
     """The probability that a winner has to reach."""
 
     @property
+    def leads(self) -> bool:
+        """Whether each margin is the lead of one class over another; then there are `contests`."""
+        return False
+
+    @property
     def offset(self) -> float:
         """By how much, in scores, a winner has to beat each other class at least: p / (1 - p) of odds."""
         return max(0.0, logit(self.confidence)) if self.confidence > 0 else 0.0
@@ -49,25 +56,49 @@ class Goal(ABC):
         """How far inside the goal a row is: the best of its alternatives."""
         return self.margins(scores).amax(dim=-1)
 
+    def only(self, classes: int) -> Tensor | None:
+        """The alternative (n,) of each row where, with so many classes, there is no other."""
+        return None
+
     def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
         """Where margins are leads of one class over another: the two classes of each alternative (n, m), or of some
         (n, m) of them; the same class twice where there is no alternative."""
         return None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Towards:
     """The margins of a goal as a function of the scores: of all its alternatives, or of one (n, 1) per row."""
 
     goal: Goal
     alternative: Tensor | None = None
+    _kept: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False)
 
     def __call__(self, scores: Tensor) -> Tensor:
         margins = self.goal.margins(scores)
         return margins if self.alternative is None else margins.gather(1, self.alternative)
 
-    def contests(self, scores: Tensor) -> tuple[Tensor, Tensor] | None:
-        return self.goal.contests(scores, self.alternative)
+    def with_best(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """The margin (n, 1) of the one alternative, and the best of all."""
+        if self.goal.only(scores.shape[1]) is not None:
+            margin = self.goal.margin(scores)[:, None]
+            return margin, margin
+        margins = self.goal.margins(scores)
+        own = margins if self.alternative is None else margins.gather(1, self.alternative)
+        return own, margins.amax(dim=1, keepdim=True)
+
+    def directions(self, scores: Tensor, last: Tensor) -> Tensor | None:
+        """Where margins are leads of one class over another: how they depend (n, m, units) on what a last layer with
+        these weights is given. Of two classes, it is the same wherever the scores are."""
+        if self._kept is not None and self._kept[0] is last:
+            return self._kept[1]
+        contests = self.goal.contests(scores, self.alternative)
+        if contests is None:
+            return None
+        found = embedding(contests[0], last) - embedding(contests[1], last)
+        if scores.shape[1] == 2:
+            self._kept = last, found
+        return found
 
 
 def lead(scores: Tensor) -> Tensor:
@@ -86,6 +117,12 @@ def rivals(scores: Tensor, classes: Tensor) -> Tensor:
         return 1 - classes
     best = scores.topk(2, dim=1).indices
     return torch.where(classes == best[:, :1], best[:, 1:], best[:, :1])
+
+
+def ahead(scores: Tensor, sign: Tensor) -> Tensor:
+    """Of two classes, the lead of the second where the sign (n,) is 1, and of the first where it is -1."""
+    first, second = scores.unbind(-1)
+    return (second - first).mul_(sign.reshape(-1, *[1] * (first.dim() - 1)))
 
 
 def surplus(scores: Tensor, confidence: float) -> Tensor:
@@ -110,6 +147,24 @@ class Flip(Goal):
     original: Tensor
     confidence: float = 0.0
 
+    def margin(self, scores: Tensor) -> Tensor:
+        return ahead(scores, self._sign) if self.leads and scores.shape[-1] == 2 else super().margin(scores)
+
+    @property
+    def leads(self) -> bool:
+        return self.confidence <= 0
+
+    def only(self, classes: int) -> Tensor | None:
+        return self._other if classes == 2 else None
+
+    @cached_property
+    def _other(self) -> Tensor:
+        return 1 - self.original
+
+    @cached_property
+    def _sign(self) -> Tensor:
+        return (1 - 2 * self.original).double()
+
     def margins(self, scores: Tensor) -> Tensor:
         classes = torch.arange(scores.shape[-1], device=scores.device)
         own = self.original.reshape(-1, *[1] * (scores.dim() - 1))
@@ -120,7 +175,7 @@ class Flip(Goal):
         return classes != self.original[:, None]
 
     def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
-        if self.confidence > 0:
+        if not self.leads:
             return None
         classes = alternative
         if classes is None:
@@ -138,6 +193,16 @@ class Against(Goal):
     wanted: Tensor
     confidence: float = 0.0
 
+    def margin(self, scores: Tensor) -> Tensor:
+        return self.margins(scores)[..., 0]
+
+    @property
+    def leads(self) -> bool:
+        return self.confidence <= 0
+
+    def only(self, classes: int) -> Tensor | None:
+        return torch.zeros_like(self.wanted)
+
     def margins(self, scores: Tensor) -> Tensor:
         index = self.wanted.reshape(-1, *[1] * (scores.dim() - 1)).expand(*scores.shape[:-1], 1)
         return surplus(scores, self.confidence).gather(-1, index)
@@ -147,7 +212,7 @@ class Against(Goal):
         return classes == self.wanted[:, None]
 
     def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
-        if self.confidence > 0:
+        if not self.leads:
             return None
         return self.wanted[:, None], rivals(scores, self.wanted[:, None])  # the one alternative
 
@@ -169,6 +234,9 @@ class Between(Goal):
     low: Tensor
     high: Tensor
     scale: float = 1.0
+
+    def only(self, classes: int) -> Tensor | None:
+        return torch.zeros_like(self.low, dtype=torch.int64)
 
     def margins(self, scores: Tensor) -> Tensor:
         low, high = (end.reshape(-1, *[1] * (scores.dim() - 1)) for end in (self.low, self.high))

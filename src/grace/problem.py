@@ -68,6 +68,11 @@ class Problem:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def direct(self) -> bool:
+        """Whether it can be solved without torch recording anything."""
+        return self.model.direct and self.goal.leads and not self.as_printed
+
     def select(self, index: Tensor) -> Problem:
         """The same problem for some of the rows."""
         part = object.__new__(Problem)  # `replace` takes longer than the rest
@@ -82,7 +87,9 @@ class Problem:
     def inside(self, rows: Tensor) -> Tensor:
         """Whether each cell, if it was changed, was changed as it may."""
         space = self.space
-        fits = (rows >= self.low) & (rows <= self.high) & (~space.is_integer | (rows == rows.round()))
+        fits = (rows >= self.low) & (rows <= self.high)
+        if space.has_integers:
+            fits &= ~space.is_integer | (rows == rows.round())
         for j in space.categorical:
             fits[:, j] &= torch.isin(rows[:, j].long(), space.open[j])
         return (fits & self.free) | (rows == self.rows)
@@ -100,6 +107,8 @@ class Problem:
         """Whether two of the changed features are in conflict."""
         changed = rows != self.rows
         some = positions(changed.any(dim=0))  # few: the square of all features would be large
+        if len(some) < 2:
+            return torch.zeros_like(changed[:, 0])
         changed = changed[:, some].to(torch.float64)
         return ((changed @ self.conflict[some][:, some].to(torch.float64)) * changed).sum(dim=1) > 0
 

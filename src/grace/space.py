@@ -118,7 +118,7 @@ class Space:
         if self.categorical:
             rows = point.new_zeros(len(point), len(self.spread))
             rows[:, self.is_numeric] = point[:, : self.plain]
-        rows = torch.minimum(torch.maximum(rows, low), high)
+        rows = rows.clamp(low, high)
         if self.has_integers:
             rows = torch.where(self.is_integer, rows.round(), rows)
         for j in self.categorical:

@@ -1,7 +1,4 @@
-"""How each walk of a batch gets on: a few numbers per walk, and when it is over.
-
-On a CPU they are numpy's: for arrays as small as these an operation there takes a fraction of what it takes in torch.
-"""
+"""How each walk of a batch gets on: a few numbers per walk, and when it is over; see `grace.arrays`."""
 
 from __future__ import annotations
 
@@ -10,6 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+
+from grace.arrays import library, own
 
 OVERSHOOT = 0.02  # the share by which a step aims past the linearised boundary
 MARGIN = 1e-4  # and an absolute bit, for rows that sit on it
@@ -25,51 +24,44 @@ class Pace:
 
     def __init__(self, owner: Tensor, k: Tensor) -> None:
         """`owner` and `k` (n,): walks of the same owner need not go on once one with a smaller k is there."""
-        walks, device = len(owner), owner.device
+        ones = own(torch.ones(len(owner), 1, dtype=torch.float64, device=owner.device))
+        self._library = library(ones)
+        self._where: Any = self._library.where
+        self.push = self.aim = ones
+        self.idle = self.steep = 0 * ones
+        self.best = self.margin = -torch.inf * ones
+        self.done = ones < 0
+        self.owner, self.k = own(owner), own(k[:, None])
+        self._first = own(torch.full((int(self.owner.max()) + 1,), LARGEST_K, device=owner.device))  # k that is there
 
-        def filled(value: float, dtype: torch.dtype = torch.float64) -> Any:
-            return self._own(torch.full((walks, 1), value, device=device, dtype=dtype))
-
-        self._on_cpu = device.type == "cpu"
-        self._where: Any = np.where if self._on_cpu else torch.where
-        self.push, self.aim, self.idle = filled(1.0), filled(1.0), filled(0.0)
-        self.best, self.margin, self.steep = filled(-torch.inf), filled(-torch.inf), filled(0.0)
-        self.done = filled(False, torch.bool)
-        self.owner, self.k = self._own(owner), self._own(k[:, None])
-        self._first = self._own(torch.full((int(owner.max()) + 1,), LARGEST_K, device=device))  # k that is there
-
-    def _own(self, values: Tensor) -> Any:
-        return values.numpy() if self._on_cpu else values
-
-    def note(self, margin: Tensor, hit: Tensor, steep: Tensor) -> int:
+    @np.errstate(all="ignore")
+    def note(self, margin: Any, hit: Any, steep: Any) -> int:
         """The margin and the squared slope at each row, and whether it is there. Returns how many walks are over:
         there, stuck, idle, pushed in vain, or no longer needed."""
-        last, self.margin, self.steep = self.margin, self._own(margin), self._own(steep)
-        with np.errstate(all="ignore"):
-            closed = (self.margin - last) / self.aim
-            self.push = self._where(closed < POOR, self._where(closed > -1e-6, self.push * 2, 1.0), self.push)
-            better = self.margin > self.best + PROGRESS * abs(self.margin)
-            self.best = self._where(better, self.margin, self.best)
-            self.idle = self._where(better, 0.0, self.idle + 1)
-            over = (self.idle >= PATIENCE) | (self.push >= 2.0**PUSHES) | ~(self.steep > 0)
-            there = self._own(hit)
-            if self._on_cpu:
-                np.minimum.at(self._first, self.owner[there[:, 0]], self.k[there])
-            else:
-                at = self.k[:, 0].masked_fill(~hit[:, 0], LARGEST_K)
-                self._first = self._first.scatter_reduce(0, self.owner, at, "amin")
-            self.done = self.done | there | over | (self._first[self.owner][:, None] < self.k)
-        return int(self.done.sum())
+        last, self.margin, self.steep = self.margin, margin, steep
+        closed = (self.margin - last) / self.aim
+        self.push = self._where(closed < POOR, self._where(closed > -1e-6, self.push * 2, 1.0), self.push)
+        better = self.margin > self.best + PROGRESS * abs(self.margin)
+        self.best = self._where(better, self.margin, self.best)
+        self.idle = self._where(better, 0.0, self.idle + 1)
+        over = (self.idle >= PATIENCE) | (self.push >= 2.0**PUSHES) | ~(self.steep > 0)
+        at = self._where(hit, self.k, LARGEST_K)[:, 0]
+        if isinstance(at, Tensor):
+            self._first = self._first.scatter_reduce(0, self.owner, at, "amin")
+        else:
+            np.minimum.at(self._first, self.owner, at)
+        self.done = self.done | hit | over | (self._first[self.owner][:, None] < self.k)
+        return int(self._library.count_nonzero(self.done))
 
+    @np.errstate(all="ignore")
     def lengths(self) -> Tensor:
         """The factor that takes each slope to the boundary, and as far beyond as the row is pushed; 0 where the walk is
         over."""
-        with np.errstate(all="ignore"):
-            self.aim = self._where(self.margin < 0, -self.margin, 0.0) * (1 + OVERSHOOT) + MARGIN
-            return torch.as_tensor(self._where(self.done, 0.0, self.push * self.aim / self.steep))
+        self.aim = self._where(self.margin < 0, -self.margin, 0.0) * (1 + OVERSHOOT) + MARGIN
+        return torch.as_tensor(self._where(self.done, 0.0, self.push * self.aim / self.steep))
 
     def select(self, index: Tensor) -> None:
         """Go on with some of the walks."""
-        place = self._own(index)
+        place = own(index)
         for name in ("push", "aim", "idle", "best", "margin", "steep", "done", "owner", "k"):
             setattr(self, name, getattr(self, name)[place])

@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from grace.arrays import own
 from grace.goal import Towards
 from grace.memory import at_once
 from grace.methods.fused import grown_at_once
@@ -18,7 +19,8 @@ from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_grad
 from grace.ranking.local import rank_local
 
 SHORT = 16  # steps of a short walk
-DROP = 8  # rows that are done drop out when they are one in so many
+DROP = 8  # rows that are done drop out when they are one in so many,
+FEW = 16  # and at least so many: to carry fewer along takes less than to drop them
 TOGETHER = 4096  # rows times K up to which all k are walked together from the start
 
 
@@ -57,11 +59,11 @@ def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
         return at_once_found
     found = problem.rows.clone()
     count = torch.full_like(v, chosen.shape[1])  # how many features the answer found has, less one
-    left = torch.arange(len(found), device=found.device)
-    slow = [torch.nonzero(chosen[:0] >= 0)]  # rows and k that take many steps
     if chosen.numel() <= at_once(TOGETHER, v.device):
-        slow.append(torch.nonzero(chosen >= 0))
+        row, place = torch.nonzero(chosen >= 0, as_tuple=True)
     else:
+        left = torch.arange(len(found), device=found.device)
+        slow = [torch.nonzero(chosen[:0] >= 0)]  # rows and k that take many steps
         for k in range(chosen.shape[1]):
             left = left[chosen[left, k] >= 0]
             if len(left) == 0:
@@ -71,13 +73,13 @@ def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
             found[left[reached]], count[left[reached]] = rows[reached], k
             slow.append(torch.stack([left[going], torch.full_like(left[going], k)], dim=1))
             left = left[~reached]
-    row, place = torch.cat(slow).unbind(dim=1)
-    use = positions(place < count[row])  # the others have an answer with fewer features
-    row, place = row[use], place[use]
+        row, place = torch.cat(slow).unbind(dim=1)
+        use = positions(place < count[row])  # the others have an answer with fewer features
+        row, place = row[use], place[use]
     if len(row):
         rows, reached, _ = walked(problem, chosen, v, row, place, problem.steps)
-        best = count.scatter_reduce(0, row[reached], place[reached], "amin")
-        first = positions(reached & (place == best[row]))
+        least = count.scatter_reduce(0, row, torch.where(reached, place, chosen.shape[1]), "amin")
+        first = positions(reached & (place == least[row]))
         found[row[first]] = rows[first]
     return found
 
@@ -90,7 +92,8 @@ def walked(
     spare = problem.rows.shape[1]  # a column to spare for places not taken
     subset = torch.zeros(len(row), spare + 1, dtype=torch.bool, device=row.device)
     subset.scatter_(1, torch.where(taken, chosen[row], spare), True)
-    part = replace(problem.select(row), steps=steps)
+    part = problem.select(row)
+    part = part if steps == problem.steps else replace(part, steps=steps)
     if problem.as_printed:
         return generate_as_printed(part, subset[:, :-1], v[row])
     return generate(part, subset[:, :-1], v[row], Pace(row, k))
@@ -108,21 +111,26 @@ def generate(problem: Problem, subset: Tensor, v: Tensor, pace: Pace) -> tuple[T
     found = problem.rows.clone()
     reached = torch.zeros(len(found), dtype=torch.bool, device=found.device)
     live, part, current, target = torch.arange(len(found), device=found.device), problem, problem.rows, v[:, None]
+    towards = Towards(problem.goal, target)
     scale = space.per_coordinate(subset) * space.scale  # of the coordinates that move
+    few = 1 if model.stepwise else FEW  # a black box is not asked again about rows that are done
     for _ in range(problem.steps + 1):
-        scores, slopes = model.slopes(current, Towards(part.goal, target), subset)
-        margins = part.goal.margins(scores)
-        hit = margins.amax(dim=1, keepdim=True) >= model.tolerance
+        scores, slopes = model.slopes(current, towards, subset)
+        margin, best = towards.with_best(scores)
         unit = outward_removed(part, current, slopes[:, 0]) * scale
         steep = unit.square().sum(dim=1, keepdim=True)
-        if pace.note(margins.gather(1, target), hit, steep) * DROP >= len(live):
+        hit = own(best) >= model.tolerance
+        over = pace.note(own(margin), hit, own(steep))
+        if over == len(live):
+            found[live], reached[live] = current, torch.as_tensor(hit)[:, 0]
+            return found, reached, torch.zeros_like(reached)
+        if over >= few and over * DROP >= len(live):
             done = torch.as_tensor(pace.done)[:, 0]
             out, go = positions(done), positions(~done)
-            found[live[out]], reached[live[out]] = current[out], hit[out, 0]
-            if len(go) == 0:
-                return found, reached, torch.zeros_like(reached)
+            found[live[out]], reached[live[out]] = current[out], torch.as_tensor(hit)[out, 0]
             part = part.select(go)
             live, current, target, subset, scale, unit = (t[go] for t in (live, current, target, subset, scale, unit))
+            towards = Towards(part.goal, target)
             pace.select(go)
         # rows that are done stay where they are until they drop out
         stride = pace.lengths() * unit * space.scale

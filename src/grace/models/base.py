@@ -45,6 +45,11 @@ class Model(ABC):
         """How many of the scores, the first ones, people are told of."""
         return self.width
 
+    @property
+    def direct(self) -> bool:
+        """Whether the slopes of leads are worked out by hand, so that torch need not record anything."""
+        return False
+
     @abstractmethod
     def scores(self, rows: Tensor) -> Tensor:
         """(n, features) float64 rows to (n, classes) float64 scores."""

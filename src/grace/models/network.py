@@ -98,14 +98,12 @@ class Layout:
         hidden, on = self.embed(rows), []
         for weight, bias in self.layers[:-1]:
             hidden = torch.relu_(linear(hidden, weight, bias))
-            on.append(hidden > 0)
+            on.append(hidden.sign())
         last, bias = self.layers[-1]
         scores = linear(hidden, last, bias)
-        contests = margins.contests(scores) if isinstance(margins, Towards) else None
-        if contests is None:
+        back = margins.directions(scores, last) if isinstance(margins, Towards) else None
+        if back is None:
             back = recorded(margins, scores) @ last
-        else:
-            back = embedding(contests[0], last) - embedding(contests[1], last)
         several = back.shape[1]
         back = back.flatten(0, 1)
         for (weight, _), mask in zip(self.layers[-2::-1], on[::-1], strict=True):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from grace.features import Categorical
 from grace.models.base import Model
 from grace.models.grouped import Grouped
-from grace.models.network import Network
+from grace.models.network import Layout, Network
 from grace.models.packed import Packed, usable
 from grace.models.torch import TorchModel
 
@@ -80,7 +80,7 @@ def relu_network(model: Model) -> ReluNetwork | None:
 def _of_torch(model: TorchModel, features: int) -> ReluNetwork | None:
     with torch.no_grad():
         if isinstance(model.module, Network):
-            return _of_network(model.module, features)
+            return _of_layout(model.layout or model.module.layout(detached=True), features)
         if model.encode is None and model.outputs == "logits" and isinstance(model.module, nn.Sequential):
             return _of_sequential(model.module, model)
     return None
@@ -98,19 +98,19 @@ def _of_group(model: Grouped) -> ReluNetwork | None:
     return ReluNetwork(weight, inner.bias, tables, inner.later)
 
 
-def _of_network(network: Network, features: int) -> ReluNetwork:
-    linear = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
-    layers = [(layer.weight.detach().double(), layer.bias.detach().double()) for layer in linear]
+def _of_layout(layout: Layout, features: int) -> ReluNetwork:
+    layers = [(weight.double(), bias.double()) for weight, bias in layout.layers]
     (weight, bias), later = layers[0], layers[1:]
-    numeric = network.numeric
-    scaled = weight[:, : len(numeric)] / network.scale.double()
-    full = weight.new_zeros(len(weight), features)
-    full[:, numeric] = scaled
-    bias = bias - scaled @ network.centre.double()
-    tables, start = {}, len(numeric)
-    for j, vectors in network.vectors().items():
+    numeric = len(layout.numeric)
+    scaled = full = weight[:, :numeric] / layout.scale.double()
+    if layout.tables:
+        full = weight.new_zeros(len(weight), features)
+        full[:, layout.numeric] = scaled
+    bias = bias - scaled @ layout.centre.double()
+    tables, start = {}, numeric
+    for j, vectors in layout.tables.items():
         width = vectors.shape[1]
-        tables[j] = vectors.detach().double() @ weight[:, start : start + width].T
+        tables[j] = vectors.double() @ weight[:, start : start + width].T
         start += width
     return _with_hidden_layer(ReluNetwork(full, bias, tables, tuple(later)))
 

@@ -69,7 +69,7 @@ class TorchModel(Model):
         self._compute = torch.float64
         self._seen = False
         self._cast: dict[str, Tensor] | None = None
-        self._layout: Layout | None = None
+        self.layout: Layout | None = None  # of a network of ours that can be read directly
         self.kept: dict[str, Any] = {}  # what others have made of the weights, until `refresh`
 
     # -- scores and slopes --------------------------------------------------------------------
@@ -77,16 +77,16 @@ class TorchModel(Model):
     def scores(self, rows: Tensor) -> Tensor:
         if not self._seen:
             self._look(rows)
-        if self._layout is not None:
-            return self._layout.scores(rows)
+        if self.layout is not None:
+            return self.layout.scores(rows)
         with torch.no_grad(), self._reading():
             return self._as_scores(self._raw(rows, None))
 
     def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if not self._seen:
             self._look(rows)
-        if self._layout is not None:
-            return self._layout.slopes(rows, margins)
+        if self.layout is not None:
+            return self.layout.slopes(rows, margins)
         x = rows.detach().requires_grad_(True)
         inputs, shift = [x], None
         own = isinstance(self.module, Network) and bool(self.module.categorical)
@@ -116,6 +116,10 @@ class TorchModel(Model):
         if not own:
             slopes = self._with_category_differences(rows, values.detach(), slopes, margins, moving)
         return scores.detach(), slopes
+
+    @property
+    def direct(self) -> bool:
+        return self.layout is not None
 
     def _direct(self) -> Layout | None:
         """The layout of a network of ours that takes rows as they are, and that nobody listens to."""
@@ -212,7 +216,7 @@ class TorchModel(Model):
         return digest.hexdigest()
 
     def refresh(self) -> None:
-        self._cast, self._layout = None, self._direct()
+        self._cast, self.layout = None, self._direct()
         self.kept.clear()
 
     def _as_scores(self, out: Tensor) -> Tensor:
@@ -260,7 +264,7 @@ class TorchModel(Model):
             sums = out.reshape(len(out), -1).sum(dim=1)
             certain = columns == 1 or bool(((sums - 1).abs() <= slack).all())
             self.outputs = "probabilities" if inside and certain else "logits"
-        self._compute, self._seen, self._layout = compute, True, self._direct()
+        self._compute, self._seen, self.layout = compute, True, self._direct()
 
     def _first_reading(self, rows: Tensor) -> tuple[Tensor, torch.dtype]:
         """The raw outputs, and the precision they were computed in: float64, or the module's own where

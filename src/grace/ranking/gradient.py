@@ -15,6 +15,9 @@ def nearest_alternative(problem: Problem) -> tuple[Tensor, Tensor]:
 
     Lengths are in units of each feature's spread; as printed, in raw units.
     """
+    only = problem.goal.only(problem.model.width)
+    if only is not None:
+        return only, problem.model.slopes(problem.rows, Towards(problem.goal, only[:, None]))[1][:, 0]
     scores, slopes = problem.model.slopes(problem.rows, Towards(problem.goal))
     margins = problem.goal.margins(scores)
     scale = torch.ones_like(problem.space.scale) if problem.as_printed else problem.space.scale

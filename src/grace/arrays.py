@@ -1,0 +1,40 @@
+"""Bookkeeping of a few numbers per row: in numpy on a CPU, where an operation on small arrays takes a fraction of what
+it takes in torch, and in torch elsewhere. What is written for one with the names that both have does for the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def own(values: Tensor) -> Any:
+    """The values as an array of whichever keeps the books; `torch.as_tensor` goes back. Neither copies."""
+    return values.numpy() if values.is_cpu else values
+
+
+def library(values: Any) -> Any:
+    """The module whose functions take such values."""
+    return torch if isinstance(values, Tensor) else np
+
+
+def places(mask: Any) -> Any:
+    """The indices where a 1-D mask is true."""
+    return torch.nonzero(mask)[:, 0] if isinstance(mask, Tensor) else mask.nonzero()[0]
+
+
+def pick(values: Any, place: Any) -> Any:
+    """The value at one place (n, 1) in each row (n, m)."""
+    if isinstance(values, Tensor):
+        return values.gather(1, place)
+    return values[np.arange(len(values))[:, None], place]
+
+
+def first_true(mask: Any) -> Any:
+    """The first place (n, 1) that is true in each row of a mask; 0 if there is none."""
+    if isinstance(mask, Tensor):
+        return mask.to(torch.uint8).argmax(dim=1, keepdim=True)
+    return mask.argmax(axis=1, keepdims=True)
