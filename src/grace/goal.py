@@ -78,6 +78,10 @@ class Towards:
         margins = self.goal.margins(scores)
         return margins if self.alternative is None else margins.gather(1, self.alternative)
 
+    def select(self, index: Tensor) -> Towards:
+        """The same of some of the rows."""
+        return Towards(self.goal.select(index), None if self.alternative is None else self.alternative[index])
+
     def with_best(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """The margin (n, 1) of the one alternative, and the best of all."""
         if self.goal.only(scores.shape[1]) is not None:

@@ -195,11 +195,6 @@ def nearly_first(values: Tensor) -> Tensor:
     return torch.where(values <= least + slack, index, values.shape[-1]).amin(dim=-1)
 
 
-def first_true(mask: Tensor) -> Tensor:
-    """The first place (n, 1) that is true in each row of a mask; 0 if there is none."""
-    return mask.to(torch.uint8).argmax(dim=1, keepdim=True)
-
-
 def nearly_sorted(values: Tensor) -> Tensor:
     """Indices by descending value; values equal but for rounding keep the lower index first."""
     top = values.abs().amax(dim=-1, keepdim=True).clamp_min(1e-300)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from grace.arrays import first_true
 from grace.methods.back import way_back
 from grace.methods.walk import both, gradient
 from grace.moves import Moves, moves_of
 from grace.polish import ROUNDING, polish
 from grace.problem import Problem, positions
-from grace.space import first_true, nearly_sorted
+from grace.space import nearly_sorted
 
 BEAM = 8
 LATER = 64  # features that are still tried after the first level: those that brought most on their own

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from grace.arrays import own
 from grace.goal import Towards
 from grace.memory import at_once
 from grace.methods.fused import grown_at_once
+from grace.methods.ground import Ground, ground_of
 from grace.methods.pace import Pace
 from grace.problem import Problem, positions
 from grace.ranking.entropy import filter_ranking
@@ -88,18 +90,20 @@ def walked(
     problem: Problem, chosen: Tensor, v: Tensor, row: Tensor, k: Tensor, steps: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Algorithm 2 for some rows, each with its first k + 1 features: what `generate` returns."""
+    chosen = chosen[row]
     taken = torch.arange(chosen.shape[1], device=row.device) <= k[:, None]
     spare = problem.rows.shape[1]  # a column to spare for places not taken
     subset = torch.zeros(len(row), spare + 1, dtype=torch.bool, device=row.device)
-    subset.scatter_(1, torch.where(taken, chosen[row], spare), True)
+    subset = subset.scatter_(1, torch.where(taken, chosen, spare), True)[:, :-1]
     part = problem.select(row)
     part = part if steps == problem.steps else replace(part, steps=steps)
     if problem.as_printed:
-        return generate_as_printed(part, subset[:, :-1], v[row])
-    return generate(part, subset[:, :-1], v[row], Pace(row, k))
+        return generate_as_printed(part, subset, v[row])
+    return generate(part, ground_of(part, chosen, taken, subset), subset, v[row], Pace(row, k))
 
 
-def generate(problem: Problem, subset: Tensor, v: Tensor, pace: Pace) -> tuple[Tensor, Tensor, Tensor]:
+@np.errstate(all="ignore")
+def generate(problem: Problem, ground: Ground, subset: Tensor, v: Tensor, pace: Pace) -> tuple[Tensor, Tensor, Tensor]:
     """Algorithm 2: step onto the linearised boundary to v on the features in S, project with P, repeat.
 
     Both classes are evaluated at the current point; the norm runs over S; a feature at its bound and
@@ -107,17 +111,15 @@ def generate(problem: Problem, subset: Tensor, v: Tensor, pace: Pace) -> tuple[T
     the step does not yet reach) has its step doubled. Rows that are done drop out, see `Pace`. Returns the rows,
     which of them reach the goal, and which were still going when the steps ran out.
     """
-    space, model = problem.space, problem.model
+    model, current = problem.model, problem.rows.clone()
     found = problem.rows.clone()
     reached = torch.zeros(len(found), dtype=torch.bool, device=found.device)
-    live, part, current, target = torch.arange(len(found), device=found.device), problem, problem.rows, v[:, None]
-    towards = Towards(problem.goal, target)
-    scale = space.per_coordinate(subset) * space.scale  # of the coordinates that move
+    live, towards = torch.arange(len(found), device=found.device), Towards(problem.goal, v[:, None])
     few = 1 if model.stepwise else FEW  # a black box is not asked again about rows that are done
     for _ in range(problem.steps + 1):
         scores, slopes = model.slopes(current, towards, subset)
         margin, best = towards.with_best(scores)
-        unit = outward_removed(part, current, slopes[:, 0]) * scale
+        unit = ground.unit(current, slopes[:, 0])
         steep = unit.square().sum(dim=1, keepdim=True)
         hit = own(best) >= model.tolerance
         over = pace.note(own(margin), hit, own(steep))
@@ -128,30 +130,18 @@ def generate(problem: Problem, subset: Tensor, v: Tensor, pace: Pace) -> tuple[T
             done = torch.as_tensor(pace.done)[:, 0]
             out, go = positions(done), positions(~done)
             found[live[out]], reached[live[out]] = current[out], torch.as_tensor(hit)[out, 0]
-            part = part.select(go)
-            live, current, target, subset, scale, unit = (t[go] for t in (live, current, target, subset, scale, unit))
-            towards = Towards(part.goal, target)
+            live, current, subset, unit = (t[go] for t in (live, current, subset, unit))
+            ground, towards = ground.select(go), towards.select(go)
             pace.select(go)
         # rows that are done stay where they are until they drop out
-        stride = pace.lengths() * unit * space.scale
-        landed = part.land(space.lift(current) + stride)
-        current = torch.where(space.per_feature(stride.abs()) > 0, landed, current)
+        current = ground.moved(current, pace.lengths() * unit)
     done = torch.as_tensor(pace.done)[:, 0]
     out = positions(done)
     if len(out):
-        found[live[out]], reached[live[out]] = current[out], part.select(out).reached(current[out])
+        found[live[out]], reached[live[out]] = current[out], problem.select(live[out]).reached(current[out])
     going = torch.zeros_like(reached)
     going[live[~done]] = True
     return found, reached, going
-
-
-def outward_removed(problem: Problem, rows: Tensor, slope: Tensor) -> Tensor:
-    """The slope without the coordinates that sit at their bound and are pushed outwards."""
-    space = problem.space
-    x, g = space.numbers(rows), slope[:, : space.plain]
-    room = torch.where(g > 0, space.numbers(problem.high) - x, x - space.numbers(problem.low))
-    inward = g.masked_fill(room <= 0, 0)
-    return torch.cat([inward, slope[:, space.plain :]], dim=1) if space.categorical else inward
 
 
 def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
