@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.features import MISSING, Categorical, Feature, Floats, Numeric, Value
+from grace.features import MISSING, Categorical, Domain, Feature, Floats, Numeric, Value
 from grace.frames import codes_of, numbers, said
 
 MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
@@ -78,6 +78,22 @@ def interval(said: str) -> pd.Interval[Any]:
     """ "(0, 1.5]" as the range that it is."""
     low, high = (int(end) if end.lstrip("-").isdigit() else float(end) for end in said[1:-1].split(", "))
     return pd.Interval(low, high, closed=CLOSED[said[0] + said[-1]])
+
+
+def observed(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
+    """The feature with whatever was left open filled in from its column; None for one that the column suggests."""
+    feature = feature_of(column) if feature is None else feature
+    if not (isinstance(feature, Categorical) and feature.columns):
+        feature = replace(feature, dtype=feature.dtype or dtype_of(column, feature))
+    if isinstance(feature, Categorical):
+        if column.notna().any():
+            return feature.observe(column)
+    else:
+        values = encode_column(column, feature)
+        values = values[~np.isnan(values)]
+        if len(values):
+            return feature.observe(values, domain)
+    raise GraceError(f"column {str(column.name)!r} has no values: every cell is missing; drop it")
 
 
 def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:

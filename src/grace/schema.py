@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.columns import decode_column, dtype_of, encode_column, feature_of, is_number, plain_numbers, with_gaps
+from grace.columns import decode_column, encode_column, plain_numbers
 from grace.errors import GraceError
 from grace.features import (
     Bools,
@@ -30,11 +30,11 @@ from grace.features import (
     tail_of,
 )
 from grace.frames import as_frame, no_duplicates, said, some
-from grace.groups import cells_of, columns_from, group_feature, typed
+from grace.groups import cells_of, columns_from, group_feature
 from grace.languages import DEFAULT
 from grace.records import feature_from_dict, feature_to_dict, known_parts
 from grace.rules import Rule, Ruling, rule_to_json, rules_of
-from grace.rules.keeping import check_rules, completed, incomplete
+from grace.rules.keeping import check_rules
 from grace.wording import translated
 
 
@@ -77,35 +77,11 @@ class Schema:
     ) -> Schema:
         """dom(X) from data. What `like` declares (types, ranges, words, categories) wins. With `gaps`, missing cells
         are values of their own in columns that have any."""
-        frame = as_frame(frame)
-        if len(frame) == 0:
-            raise GraceError("there are no rows: the table is empty")
-        no_duplicates(list(frame.columns), "column")
-        base = cls(features=(), target=target) if like is None else like
-        if target is not None and target not in frame.columns:
-            raise GraceError(f"target column {target!r} is not in the data; columns: {some(frame.columns)}")
-        target = base.target if target is None else target
-        domain = base.domain if domain is None else domain
-        known = {f.name: f for f in base.features}
-        names = [f.name for f in base.features] or [c for c in frame.columns if c != target]
-        if not names:
-            raise GraceError("the data have no feature columns beside the target")
-        features: list[Feature] = []
-        for name in names:
-            for column in columns_of(known[name]) if name in known else (name,):
-                if column not in frame.columns:
-                    raise GraceError(f"column {column!r} is missing from the data; add it, or drop it from the schema")
-            cells = cells_of(frame, known.get(name), name)
-            feature = _observe(cells, typed(known.get(name), frame), domain)
-            features.append(with_gaps(cells, feature) if gaps else feature)
-        classes = base.classes
-        if not classes and target is not None and target in frame.columns:
-            if not frame[target].notna().any():
-                raise GraceError(f"target column {target!r} has no values: every label is missing")
-            if not is_number(frame[target]):
-                classes = Categorical(name=target).observe(frame[target]).categories
-        out = replace(base, features=tuple(features), target=target, classes=classes, domain=domain)
-        return completed(out, out.encode(frame[out.columns], missing=True)) if incomplete(out) else out
+        from grace.sources import schemas, source_of
+
+        base = cls(features=()) if like is None else like
+        chosen = base.domain if domain is None else domain
+        return schemas(source_of(as_frame(frame)), target, domains=(chosen,), like=base, gaps=gaps)[chosen]
 
     def replace(self, name: str, **parts: Any) -> Schema:
         """A copy in which an expert has set parts of one feature: `schema.replace("age", low=18)`."""
@@ -335,19 +311,3 @@ class Schema:
         except ValueError as reason:
             raise GraceError(f"the schema is not JSON: {reason}") from reason
         return cls.from_dict(data)
-
-
-def _observe(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
-    name = str(column.name)
-    feature = feature_of(column) if feature is None else feature
-    if not (isinstance(feature, Categorical) and feature.columns):
-        feature = replace(feature, dtype=feature.dtype or dtype_of(column, feature))
-    if isinstance(feature, Categorical):
-        if column.notna().any():
-            return feature.observe(column)
-    else:
-        values = encode_column(column, feature)
-        values = values[~np.isnan(values)]
-        if len(values):
-            return feature.observe(values, domain)
-    raise GraceError(f"column {name!r} has no values: every cell is missing; drop it")
