@@ -326,7 +326,7 @@ class Explanations:
             a.success,
             self.schema.contains(a.contrast),
             a.distance,
-            su=np.full((d, d), np.nan) if su is None else su,
+            su=np.broadcast_to(np.nan, (d, d)) if su is None else su,
             su_raw=self.explainer.su_raw() if raw else None,
             max_features=self.call["max_features"],
         )

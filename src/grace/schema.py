@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -104,33 +105,40 @@ class Schema:
     ) -> Schema:
         """A copy with limits on what may change. A range is (low, high), None for no bound of your own;
         of a category, the values that may be chosen."""
-        out = self
+        limited: dict[int, Feature] = {}
+
+        def limit(name: str, **parts: Any) -> None:
+            j = self.index(name)
+            limited[j] = replace(limited.get(j, self.features[j]), **parts)
+
         for part, names in (("frozen", frozen), ("increase_only", increase_only), ("decrease_only", decrease_only)):
             for name in [names] if isinstance(names, str) else names:
-                feature = out[name]
+                feature = self[name]
                 if part != "frozen" and isinstance(feature, Categorical) and not feature.ordered:
                     raise GraceError(
                         f"feature {name!r} is a category without an order, which has no direction; "
                         "use frozen or ranges, or declare it ordered"
                     )
-                out = out.replace(name, **{part: True})
+                limit(name, **{part: True})
         for name, cost in (costs or {}).items():
-            out = out.replace(name, cost=plain(cost))
+            limit(name, cost=plain(cost))
         for name, span in (ranges or {}).items():
-            feature = out[name]
+            feature = self[name]
             if isinstance(feature, Categorical):
                 unknown = [v for v in span if v not in feature.categories]
                 if unknown:
                     raise GraceError(f"feature {name!r}: unknown category {unknown[0]!r} in ranges")
-                out = out.replace(name, never=tuple(c for c in feature.categories if c not in span))
+                limit(name, never=tuple(c for c in feature.categories if c not in span))
             elif len(span) != 2:
                 raise GraceError(f"feature {name!r}: a range is (low, high), not {span!r}")
             else:
                 low, high = (
                     old if new is None else new for new, old in zip(span, (feature.low, feature.high), strict=True)
                 )
-                out = out.replace(name, low=low, high=high)
-        return out
+                limit(name, low=low, high=high)
+        if not limited:
+            return self
+        return replace(self, features=tuple(limited.get(j, f) for j, f in enumerate(self.features)))
 
     def group(self, name: str, columns: Sequence[str]) -> Schema:
         """A copy in which columns of 0 and 1, exactly one of them 1, are a single category that changes as a whole:
@@ -167,11 +175,15 @@ class Schema:
     def __getitem__(self, name: str) -> Feature:
         return self.features[self.index(name)]
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {f.name: i for i, f in enumerate(self.features)}
+
     def index(self, name: str) -> int:
-        for i, feature in enumerate(self.features):
-            if feature.name == name:
-                return i
-        raise GraceError(f"there is no feature {name!r}; features: {some(self.names)}")
+        try:
+            return self._places[name]
+        except (KeyError, TypeError):
+            raise GraceError(f"there is no feature {name!r}; features: {some(self.names)}") from None
 
     def class_word(self, label: Value) -> str:
         return self.class_words.get(str(label), str(label))

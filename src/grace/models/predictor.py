@@ -149,11 +149,12 @@ class Predictor(Model):
         self._look(rows)
 
     def _check_columns(self, schema: Schema) -> None:
+        given, fitted = set(schema.columns), set(self.columns or ())
         for column in self.columns or ():
-            if column not in schema.columns:
+            if column not in given:
                 raise GraceError(f"column {column!r}, on which {self.name} was fitted, is missing from the data")
         for column in schema.columns:
-            if column not in (self.columns or ()):
+            if column not in fitted:
                 raise GraceError(
                     f"{self.name} was not fitted on column {column!r}; drop it, or pass target= if it is the target"
                 )
