@@ -86,7 +86,7 @@ class Explanations:
     @property
     def contrast(self) -> pd.DataFrame:
         """The contrastive rows; the original row where none was found."""
-        return self.schema.decode(self.answers.contrast, self.index)
+        return self.schema.decode(self.answers.contrast, self.index, narrow=self.explainer.model.stepwise)
 
     @property
     def changed(self) -> pd.DataFrame:

@@ -225,14 +225,15 @@ class Schema:
                 )
         return out
 
-    def decode(self, rows: Floats, index: pd.Index[Any] | None = None) -> pd.DataFrame:
-        """The DataFrame of encoded rows; NaN becomes a missing cell."""
+    def decode(self, rows: Floats, index: pd.Index[Any] | None = None, *, narrow: bool = False) -> pd.DataFrame:
+        """The DataFrame of encoded rows; NaN becomes a missing cell. With `narrow`, numbers are rounded to the
+        precision of the column that they were trained in, as they are when they are written into it."""
         columns: dict[str, Any] = {}
         for j, f in enumerate(self.features):
             if isinstance(f, Categorical) and f.columns:
                 columns |= columns_from(rows[:, j], f)
             else:
-                columns[f.name] = decode_column(rows[:, j], f)
+                columns[f.name] = decode_column(rows[:, j], f, narrow)
         return pd.DataFrame(columns, index=index, columns=self.columns)
 
     # -- the domain and its projection P ------------------------------------------------------
