@@ -188,6 +188,14 @@ def test_numbers_of_less_precision_are_read_as_they_are_printed(numbers: list[fl
             assert value == float(str(cell))
 
 
+def test_many_numbers_of_less_precision_are_read_like_few() -> None:
+    cells = np.random.default_rng(0).normal(0, 100, (7, 10_000)).astype(np.float32)
+    found = shortest(cells)
+    assert (found.astype(np.float32) == cells).all()
+    some = np.random.default_rng(1).choice(cells.size, 500, replace=False)
+    assert found.reshape(-1)[some].tolist() == [float(str(c)) for c in cells.reshape(-1)[some]]
+
+
 def decimals(n: int = 300, seed: int = 0) -> pd.DataFrame:
     """A table of decimals, as a float64 holds them."""
     rng = np.random.default_rng(seed)
