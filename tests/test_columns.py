@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import grace
 from grace.columns import date_text, decode_column, dtype_of, encode_column, feature_of
 from grace.methods import METHODS
+from grace.numerals import shortest
 from reading import read
 
 N = 120
@@ -37,6 +42,9 @@ FRAME = pd.DataFrame(
         "born": [datetime.date(1980, 1, 1) + datetime.timedelta(days=int(d)) for d in RNG.integers(0, 9000, N)],
         "stay": pd.to_timedelta(RNG.integers(0, 500, N), unit="h"),
         "when": pd.Timestamp("2021-05-01", tz="UTC") + pd.to_timedelta(RNG.integers(0, 5000, N), unit="min"),
+        "single": RNG.normal(0, 2, N).astype("float32"),
+        "half": np.round(RNG.normal(0, 2, N), 1).astype("float16"),
+        "narrow": pd.array(np.round(RNG.normal(0, 2, N), 2), dtype="Float32"),
     }
 )
 
@@ -161,6 +169,134 @@ def test_small_whole_numbers_come_back_wider_where_they_have_to() -> None:
         wider = decode_column(np.array(cells), feature)
         assert wider.dtype == dtype
         assert wider.tolist() == cells
+
+
+# -- numbers of half and single precision -----------------------------------------------------------
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=20), st.booleans())
+def test_numbers_of_less_precision_are_read_as_they_are_printed(numbers: list[float], half: bool) -> None:
+    kind = np.float16 if half else np.float32
+    with np.errstate(over="ignore"):
+        cells = np.array(numbers, dtype=np.float32).astype(kind)
+    found = shortest(cells)
+    for cell, value in zip(cells, found, strict=True):
+        assert np.array_equal(kind(value), cell)
+        if not np.isfinite(cell) or cell == np.round(cell):
+            assert value == cell
+        elif abs(cell) >= np.finfo(kind).tiny and abs(np.frexp(cell)[0]) != 0.5:  # a power of two: rarely longer
+            assert value == float(str(cell))
+
+
+def test_many_numbers_of_less_precision_are_read_like_few() -> None:
+    cells = np.random.default_rng(0).normal(0, 100, (7, 10_000)).astype(np.float32)
+    found = shortest(cells)
+    assert (found.astype(np.float32) == cells).all()
+    some = np.random.default_rng(1).choice(cells.size, 500, replace=False)
+    assert found.reshape(-1)[some].tolist() == [float(str(c)) for c in cells.reshape(-1)[some]]
+
+
+def decimals(n: int = 300, seed: int = 0) -> pd.DataFrame:
+    """A table of decimals, as a float64 holds them."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": rng.normal(0, 1, n).round(2), "b": rng.uniform(0, 50, n).round(1)})
+    return frame.assign(c=rng.normal(0, 0.01, n).round(4), n=rng.integers(0, 30, n).astype(float))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "Float32", "float[pyarrow]"])
+def test_a_table_of_single_precision_is_that_of_its_decimals(dtype: str) -> None:
+    frame = decimals()
+    single = frame.astype("float32").astype(dtype)
+    schema, expected = grace.Schema.infer(single), grace.Schema.infer(frame)
+    assert [replace(f, dtype="") for f in schema.features] == list(expected.features)
+    assert [f.digits for f in schema.features] == [2, 1, 4, 0]
+    rows = frame.to_numpy()
+    wide = frame.astype("float32").astype("float64")  # what pandas makes of a row of several types
+    for given_ in (single, wide, frame, single.to_dict("records"), wide.iloc[0]):
+        found = schema.encode(given_)
+        assert (found == rows[: len(found)]).all()
+    pd.testing.assert_frame_equal(schema.decode(rows), single, check_exact=True)
+    assert (expected.encode(single) == wide.to_numpy()).all()  # a model of float64 is asked about the very cells
+    other = np.array([0.1, 1 / 3])  # more digits than the column says
+    assert decode_column(other, schema["a"]).tolist() == other.tolist()
+    assert decode_column(other, schema["a"], narrow=True).tolist() == np.float32(other).tolist()
+
+
+def picky(frame: pd.DataFrame) -> np.ndarray:
+    """Knows the cells of training alone, to the last bit, in one column, and borders that are such cells in another."""
+    assert (frame.dtypes == "float32").all()
+    known = np.unique(decimals()["a"].to_numpy(dtype=np.float32)[:20])
+    edges = decimals()["b"].to_numpy(dtype=np.float32)[:9].astype(np.float64)
+    points = np.isin(frame["a"], known) + (frame["b"].to_numpy(dtype=np.float64)[:, None] >= np.sort(edges)).sum(axis=1)
+    return np.where(points + 20 * frame["c"].to_numpy(dtype=np.float64) > 4, 0.9, 0.2)
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_black_box_of_single_precision_sees_the_very_cells_and_what_is_said(method: str, declared: bool) -> None:
+    train, rows = decimals().astype("float32"), decimals(40, 1).astype("float32")
+    rows["a"] = train["a"].head(40)
+    schema = grace.Schema(features=tuple(grace.Numeric(name=c) for c in train)) if declared else None
+    model = grace.wrap(picky, classes=["no", "yes"], schema=schema)
+    explainer = grace.Explainer(model, train, gamma=1.0, polish=method != "gradient")
+    batch = explainer.explain(rows, method=method)
+    assert batch.success.any()
+    assert (batch.original_class == np.where(picky(rows) > 0.5, "yes", "no")).all()
+    done = batch.success
+    assert (np.where(picky(batch.contrast) > 0.5, "yes", "no") == batch.contrast_class)[done].all()
+    for e in batch:
+        if e.success and method == "search":
+            assert not any(ugly in e.text(template="because") for ugly in ("0000", "9999"))
+            typed = pd.DataFrame([read(e.text(), e, batch.schema)[0]], dtype="float32")
+            assert (picky(typed)[0] > 0.5) == (e.contrast_class == "yes")
+            assert model.predict(read(e.text(), e, batch.schema)[0])[0] == e.contrast_class
+    one = explainer.explain(rows.iloc[[7]], method=method)
+    pd.testing.assert_frame_equal(one.contrast, batch.contrast.iloc[[7]])
+
+
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_network_of_single_precision_is_asked_about_what_is_said(method: str, declared: bool) -> None:
+    """To the last bit, with slopes so steep that it may count."""
+    train, rows = decimals().astype("float32"), decimals(40, 1).astype("float32")
+    border = torch.tensor([1e5, 2e4, 1e6, 1e4], dtype=torch.float64)
+    net = torch.nn.Linear(4, 1).double()
+    with torch.no_grad():
+        net.weight.copy_(border[None])
+        net.bias.fill_(-6.1e5)
+    schema = grace.Schema(features=tuple(grace.Numeric(name=c) for c in train)) if declared else None
+    model = grace.wrap(net, classes=["no", "yes"], outputs="logits", schema=schema)
+    explainer = grace.Explainer(model, train, gamma=1.0)
+    batch = explainer.explain(rows, method=method)
+    done = batch.success
+    assert done.sum() > 10
+    assert (model.predict(batch.contrast) == batch.contrast_class)[done].all()
+    assert (model.schema.encode(batch.contrast) == batch.answers.contrast).all()
+    for e in batch:
+        if e.success and method in ("search", "gradient", "local"):
+            typed = read(e.text(), e, batch.schema)[0]
+            assert typed == e.contrast
+            score = sum(w * typed[n] for w, n in zip(border.tolist(), train, strict=True)) - 6.1e5
+            assert (score > 0) == (e.contrast_class == "yes")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_files_of_single_precision_get_the_values_that_are_said(tmp_path: Path, kind: str) -> None:
+    frame = decimals().astype("float32")
+    frame["class"] = np.where(frame["a"] + frame["n"] / 15 > 1, "much", "little")
+    explainer = grace.Explainer(grace.training.fit(frame, "class", max_epochs=40), frame, target="class", gamma=1.0)
+    explainer.save(str(tmp_path / "model"))
+    rows, path = frame.drop(columns="class").head(20), tmp_path / f"rows.{kind}"
+    rows.to_csv(path, index=False) if kind == "csv" else rows.to_parquet(path)
+    batch = explainer.explain(rows)
+    job = grace.scale.run(tmp_path / "model", path, tmp_path / "out", workers=1)
+    assert (job.explained, job.set_aside) == (batch.success.sum(), 0)
+    found = pd.concat([pd.read_parquet(f) for f in sorted((tmp_path / "out").rglob("part*.parquet"))])
+    changed = batch.changed.any()
+    assert changed.any()
+    for name in changed.index[changed]:
+        new = [c.new for e in batch for c in e.changes if c.name == name]
+        assert found[f"new.{name}"].dropna().tolist() == new
 
 
 @pytest.mark.parametrize("cells", [[(i % 2, 3) for i in range(50)], pd.period_range("2020-01", periods=50, freq="M")])

@@ -68,6 +68,15 @@ def test_a_row_alone_in_a_batch_and_again(step: tuple[pd.DataFrame, Lime]) -> No
     assert other != Lime(explainer(), seed=0).explain(people().drop(columns="verdict").head(1))
 
 
+def test_numbers_of_single_precision_are_shown_as_they_are_printed(step: tuple[pd.DataFrame, Lime]) -> None:
+    frame, lime = step
+    single = frame.astype("float32")
+    model = grace.wrap(Step(float(np.percentile(frame["a_b"], 75))), classes=["no", "yes"])
+    found = Lime(grace.Explainer(model, single), features=3).explain(single.head(5))
+    assert [e.row for e in found] == frame.head(5).to_dict("records")
+    assert [e.probability for e in found] == [e.probability for e in lime.explain(frame.head(5))]
+
+
 def said(*reasons: Reason) -> LimeExplanation:
     schema = grace.Schema(features=(), classes=("benign", "malignant"), row="the patient")
     return LimeExplanation(row={}, label="malignant", probability=0.88, reasons=reasons, words=schema)

@@ -75,6 +75,26 @@ def test_entropy_filter_is_algorithm_3(seed: int, d: int, most: int, gamma: floa
         assert kept[i].tolist() == slow + [-1] * (min(most, d) - len(slow))
 
 
+def test_what_is_redundant_is_worked_out_once_for_each_su_and_gamma() -> None:
+    explainer, rows = random_case(features=8)
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        su = rng.random((8, 8)).round(1)
+        explainer.su = np.maximum(su, su.T)
+        for gamma in (0.5, 0.7, 0.5):
+            found = problem_of(explainer, rows, gamma=gamma).conflict
+            for i in range(8):
+                assert found[i].tolist() == [i != j and bool(explainer.su[i, j] > gamma) for j in range(8)]
+            assert problem_of(explainer, rows, gamma=gamma).conflict is found
+    nothing = problem_of(explainer, rows, gamma=1.0).conflict
+    assert nothing.shape == (8, 8)
+    assert not nothing.any()
+    assert nothing.untyped_storage().nbytes() == 1  # however many features there are
+    explainer.su = None
+    with pytest.raises(grace.GraceError, match=r"gamma=0.5 needs SU"):
+        problem_of(explainer, rows, gamma=0.5)
+
+
 @pytest.mark.parametrize(("classes", "features"), [(2, 3), (2, 30), (5, 12)])
 def test_local_weights_as_in_the_reference(classes: int, features: int) -> None:
     rng = np.random.default_rng(classes)

@@ -384,6 +384,22 @@ def test_order_target_and_index_do_not_matter() -> None:
 # -- errors ---------------------------------------------------------------------------------------
 
 
+def test_limits_add_up_and_no_limits_change_nothing() -> None:
+    schema = Schema.infer(FRAME, "y")
+    assert schema.constrain() is schema
+    once = schema.constrain(
+        frozen="dose", increase_only=["age"], ranges={"age": (None, 50), "ward": ["a"]}, costs={"age": 2}
+    )
+    apart = schema.constrain(frozen=["dose"]).constrain(costs={"age": 2}, increase_only=["age"])
+    assert once == apart.constrain(ranges={"ward": ["a"]}).constrain(ranges={"age": (None, 50)})
+    age, ward = once["age"], once["ward"]
+    assert isinstance(age, Numeric)
+    assert isinstance(ward, Categorical)
+    assert (age.increase_only, age.cost, age.low, age.high, age.frozen) == (True, 2, None, 50, False)
+    assert ward.open == ("a",)
+    assert [f.name for f in once.features if f.frozen] == ["dose"]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -397,6 +413,7 @@ def test_order_target_and_index_do_not_matter() -> None:
         (lambda: Schema(features=(Numeric(name="f"), Categorical(name="f"))), "feature 'f' occurs twice"),
         (lambda: Schema(features=(), domain="wide"), "domain='wide'.*central.*minmax"),
         (lambda: one(Numeric(name="f")).replace("g", low=1), "'g'.*'f'"),
+        (lambda: one(Numeric(name="f")).constrain(frozen=[["f"]]), r"no feature \['f'\]; features: 'f'"),
         (lambda: one(Numeric(name="f")).replace("f", never=("a",)), "'f'.*'never'.*low"),
         (lambda: one(Numeric(name="f")).replace("f", low=2, high=1), "'f'.*low=2.*high=1"),
         (lambda: Schema.from_dict({"features": [], "words": {}}), "schema.*'words'.*verb"),

@@ -117,3 +117,13 @@ def test_what_the_model_takes_as_missing_stays_missing(gappy: Served) -> None:
         read_row(gappy.schema, {"age": 3})
     moved = client.get("/moved?is.age=&is.ward=b&now.age=70")
     assert "the model says <strong>yes" in moved.text
+
+
+def test_numbers_of_single_precision_are_shown_as_they_are_printed() -> None:
+    ages = pd.Series(np.arange(N) % 61 / 10 + 0.1).round(1)
+    frame = pd.DataFrame({"age": ages.astype("float32"), "size": np.arange(N) / 8})
+    model = grace.wrap(lambda rows: np.where(rows["age"] > 2, 0.9, 0.1), classes=["no", "yes"])
+    served = Served("single", grace.Explainer(model, frame, gamma=1.0))
+    assert [served.example(i + 1)["age"] for i in range(30)] == ages.head(30).tolist()
+    assert cell(served.schema["age"], "0.30000001192092896") == cell(served.schema["age"], "0.3") == 0.3
+    assert cell(served.schema["age"], 1 / 3) == 1 / 3

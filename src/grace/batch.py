@@ -90,7 +90,7 @@ class Explanations:
     @property
     def contrast(self) -> pd.DataFrame:
         """The contrastive rows; the original row where none was found."""
-        return self.schema.decode(self.answers.contrast, self.index)
+        return self.schema.decode(self.answers.contrast, self.index, narrow=self.explainer.model.stepwise)
 
     @property
     def changed(self) -> pd.DataFrame:
@@ -330,7 +330,7 @@ class Explanations:
             a.success,
             self.schema.contains(a.contrast),
             a.distance,
-            su=np.full((d, d), np.nan) if su is None else su,
+            su=np.broadcast_to(np.nan, (d, d)) if su is None else su,
             su_raw=self.explainer.su_raw() if raw else None,
             max_features=self.call["max_features"],
         )

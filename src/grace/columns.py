@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.features import MISSING, Categorical, Feature, Floats, Numeric, Value
+from grace.features import MISSING, Categorical, Domain, Feature, Floats, Numeric, Value
 from grace.frames import codes_of, numbers, said
+from grace.numerals import shortest
 
 MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 MOST_CLASSES = 50  # different numbers that a target may have and be taken for classes
@@ -26,6 +27,13 @@ ALL_TIMES = (*DATES, *SPANS)
 PYTHON_DATES = "date"
 INTERVALS = "interval"
 CLOSED: dict[str, Any] = {"(]": "right", "[)": "left", "[]": "both", "()": "neither"}
+SMALL: dict[str, type[np.floating[Any]]] = {  # types that hold no more than a few digits of a number
+    "float16": np.float16,
+    "float32": np.float32,
+    "Float32": np.float32,
+    "halffloat[pyarrow]": np.float16,
+    "float[pyarrow]": np.float32,
+}
 DAY = 86_400_000_000  # microseconds
 
 
@@ -64,7 +72,7 @@ def dtype_of(column: pd.Series[Any], feature: Feature) -> str:
             return str(column.infer_objects().dtype) if _type(column) != PYTHON_DATES else PYTHON_DATES
         own = isinstance(dtype, pd.api.extensions.ExtensionDtype) and not pd.api.types.is_bool_dtype(dtype)
         small = isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype != np.int64
-        return str(dtype) if own or small else ""
+        return str(dtype) if own or small or str(dtype) in SMALL else ""
     if isinstance(dtype, pd.CategoricalDtype):
         return INTERVALS if _are_intervals(dtype.categories) else "category"
     return str(dtype) if pd.api.types.is_bool_dtype(dtype) or str(dtype) == "string" else ""
@@ -79,6 +87,22 @@ def interval(said: str) -> pd.Interval[Any]:
     """ "(0, 1.5]" as the range that it is."""
     low, high = (int(end) if end.lstrip("-").isdigit() else float(end) for end in said[1:-1].split(", "))
     return pd.Interval(low, high, closed=CLOSED[said[0] + said[-1]])
+
+
+def observed(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
+    """The feature with whatever was left open filled in from its column; None for one that the column suggests."""
+    feature = feature_of(column) if feature is None else feature
+    if not (isinstance(feature, Categorical) and feature.columns):
+        feature = replace(feature, dtype=feature.dtype or dtype_of(column, feature))
+    if isinstance(feature, Categorical):
+        if column.notna().any():
+            return feature.observe(column)
+    else:
+        values = encode_column(column, feature)
+        values = values[~np.isnan(values)]
+        if len(values):
+            return feature.observe(values, domain)
+    raise GraceError(f"column {str(column.name)!r} has no values: every cell is missing; drop it")
 
 
 def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:
@@ -102,6 +126,11 @@ def is_time(feature: Numeric) -> bool:
     return feature.dtype.startswith(ALL_TIMES)
 
 
+def is_small(feature: Feature) -> bool:
+    """Whether it is a number of half or single precision."""
+    return isinstance(feature, Numeric) and feature.dtype in SMALL
+
+
 def plain_numbers(frame: pd.DataFrame, places: list[int], features: Sequence[Feature]) -> Floats | None:
     """All cells of some columns at once, where every one is of plain numbers and nothing is missing or infinite; else
     None. Column by column costs milliseconds, which a single row should not wait for."""
@@ -114,15 +143,28 @@ def plain_numbers(frame: pd.DataFrame, places: list[int], features: Sequence[Fea
         if not mixed and cells.dtype.kind not in "fiu":
             return None
         values = cells.astype(np.float64)
-        return values if np.isfinite(values).all() else None
-    kinds = list(frame.dtypes)
-    if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in {kinds[p] for p in places}):
-        return None
-    if places == list(range(len(kinds))):
-        values = frame.to_numpy(dtype=np.float64, copy=True)
     else:
-        values = frame.iloc[:, places].to_numpy(dtype=np.float64, copy=True)
+        kinds = list(frame.dtypes)
+        if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in {kinds[p] for p in places}):
+            return None
+        some = frame if places == list(range(len(kinds))) else frame.iloc[:, places]
+        values = some.to_numpy(dtype=np.float64, copy=True)
+    for dtype in {f.dtype for f in features} & SMALL.keys():
+        small = [j for j, f in enumerate(features) if f.dtype == dtype]
+        values[:, small] = said_as(values[:, small], dtype)
     return values if np.isfinite(values).all() else None
+
+
+def said_as(values: Floats, dtype: str) -> Floats:
+    """Numbers as they are said in a column of half or single precision: 0.1 for 0.10000000149, which is what float32
+    makes of it, whatever type the cells come in. What the column does not hold exactly is a decimal already."""
+    cells = _narrowed(values, dtype)
+    return np.where(cells == values, shortest(cells), values)
+
+
+def _narrowed(values: Floats, dtype: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+    with np.errstate(over="ignore"):
+        return values.astype(SMALL[dtype])
 
 
 def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
@@ -136,6 +178,8 @@ def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
         values = days(column)
     else:
         values = _span(column) if feature.dtype.startswith(SPANS) else numbers(column)
+    if is_small(feature):
+        values = said_as(values, feature.dtype)
     return np.where(np.isnan(values), feature.gap, values) if feature.gaps else values
 
 
@@ -163,14 +207,20 @@ def _all_read(column: pd.Series[Any], found: pd.Series[Any], what: str, remedy: 
         raise GraceError(f"column {column.name!r}, row {row}: {cell!r} is not {what}; {remedy}")
 
 
-def decode_column(values: Floats, feature: Feature) -> Any:
-    """The cells of encoded values; NaN becomes a missing cell."""
+def decode_column(values: Floats, feature: Feature, narrow: bool = False) -> Any:
+    """The cells of encoded values; NaN becomes a missing cell. Numbers of a column of half or single precision come in
+    it where it says each of them, and with `narrow` where it rounds them."""
     if isinstance(feature, Categorical):
         return _categories(values, feature)
     if feature.gaps:
         values = np.where(values == feature.gap, np.nan, values)
     if is_time(feature):
         return _times(values, feature)
+    if is_small(feature):
+        cells = _narrowed(values, feature.dtype)
+        if not narrow and not bool((np.isnan(values) | (shortest(cells) == values)).all()):
+            return _typed(pd.Series(values), "float64" if feature.dtype in np.sctypeDict else "Float64")
+        return _typed(pd.Series(cells), feature.dtype)
     fits = (values == np.round(values)) & (np.abs(values) <= MOST_EXACT)
     if feature.dtype in np.sctypeDict and "float" not in feature.dtype:
         limits = np.iinfo(feature.dtype)

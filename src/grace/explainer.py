@@ -18,11 +18,11 @@ from grace.contrast import goal_of
 from grace.demands import demands
 from grace.dependence import Dependence, Follow, Learner, learnt
 from grace.errors import GraceError
-from grace.features import Domain, Floats, Numeric, Value, tail_of
+from grace.features import Domain, Floats, Value, tail_of
 from grace.frames import as_frame, some
 from grace.goal import Flip, Goal
 from grace.information import raw_symbols, su_matrix
-from grace.learning import MOST_BACKGROUND, anywhere, asked, learn, medians, spread_of, takes_missing
+from grace.learning import MOST_BACKGROUND, anywhere, asked, learn, medians, spread_of, takes_missing, usual
 from grace.methods import METHODS
 from grace.models import wrap
 from grace.models.base import checked_scores, device_of, fill_value
@@ -114,6 +114,7 @@ class Explainer:
         self._known: Background | None = None
         self._typical: tuple[Floats, Typicality] | None = None
         self._su_raw: Floats | None = None
+        self._redundant: tuple[Floats, float, Tensor] | None = None
         self._given: tuple[str, Floats] | None = None
         self._learner: Learner | None = None
 
@@ -244,23 +245,11 @@ class Explainer:
     def usual(self, found: Answers) -> Floats:
         """What is typical of the class of each contrastive row, its median among training rows of that class (by
         the model), in the changed numbers; NaN elsewhere, and in rows that with it are not of that class."""
-        out = np.full_like(found.contrast, np.nan)
         if self.background_rows is None or self.model.task == "regression":
-            return out
+            return np.full_like(found.contrast, np.nan)
         if self._medians is None:
             self._medians = medians(self.background_rows, self._scores(self.background_rows))
-        numeric = [isinstance(f, Numeric) for f in self.schema.features]
-        changed = found.changed & numeric
-        wanted = found.after.argmax(axis=1)
-        typical = self._medians[wanted]
-        alone = found.success & ~found.followed.any(axis=1)  # what would follow typical values is not looked at
-        ask = np.flatnonzero(alone & ~np.isnan(typical[:, 0]) & changed.any(axis=1))
-        if len(ask):
-            tried = np.where(changed, typical, found.contrast)[ask]
-            kept = ask[self._scores(tried).argmax(axis=1) == wanted[ask]]
-            gap = np.array([f.gap if isinstance(f, Numeric) else np.nan for f in self.schema.features])
-            out[kept] = np.where(changed & (typical != gap), typical, np.nan)[kept]
-        return out
+        return usual(self.model, self.schema, self._medians, found)
 
     def spread(self) -> float:
         """The unit of a model that predicts a number; without training rows, 1."""
@@ -327,13 +316,15 @@ class Explainer:
         return None if scores is None else scores.argmax(axis=1)
 
     def _conflict(self, gamma: float) -> Tensor:
-        d = len(self.schema)
-        if gamma >= 1:
-            return torch.zeros(d, d, dtype=torch.bool, device=self.model.device)
+        """Which two features say too much the same (d, d); the last asked for is kept."""
+        if gamma >= 1:  # a single cell, seen as all of them
+            return torch.zeros((), dtype=torch.bool, device=self.model.device).expand(2 * (len(self.schema),))
         if self.su is None:
             raise GraceError(f"gamma={gamma} needs SU, which needs train=; give train, or gamma=1")
-        conflict = torch.as_tensor(self.su > gamma + 1e-12, device=self.model.device)
-        return conflict.fill_diagonal_(False)
+        if self._redundant is None or self._redundant[0] is not self.su or self._redundant[1] != gamma:
+            conflict = torch.as_tensor(self.su > gamma + 1e-12, device=self.model.device)
+            self._redundant = self.su, gamma, conflict.fill_diagonal_(False)
+        return self._redundant[2]
 
     def tensor(self, rows: Floats) -> Tensor:
         return torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 
+from grace.answers import Answers
 from grace.errors import GraceError
 from grace.features import Floats, Numeric
 from grace.frames import numbers
@@ -151,6 +152,23 @@ def medians(rows: Floats, scores: Floats) -> Floats:
     out = np.full((scores.shape[1], rows.shape[1]), np.nan)
     for label in np.unique(classes):
         out[label] = np.quantile(rows[classes == label], 0.5, axis=0, method="lower")
+    return out
+
+
+def usual(model: Model, schema: Schema, medians: Floats, found: Answers) -> Floats:
+    """The median of its class in the changed numbers of each contrastive row; NaN elsewhere, and in rows that with it
+    are not of that class."""
+    out = np.full_like(found.contrast, np.nan)
+    changed = found.changed & [isinstance(f, Numeric) for f in schema.features]
+    wanted = found.after.argmax(axis=1)
+    typical = medians[wanted]
+    alone = found.success & ~found.followed.any(axis=1)  # what would follow typical values is not looked at
+    ask = np.flatnonzero(alone & ~np.isnan(typical[:, 0]) & changed.any(axis=1))
+    if len(ask):
+        tried = np.where(changed, typical, found.contrast)[ask]
+        kept = ask[asked(model, tried).argmax(axis=1) == wanted[ask]]
+        gap = np.array([f.gap if isinstance(f, Numeric) else np.nan for f in schema.features])
+        out[kept] = np.where(changed & (typical != gap), typical, np.nan)[kept]
     return out
 
 

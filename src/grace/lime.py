@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from grace import text
+from grace.columns import is_small
 from grace.errors import GraceError
 from grace.explainer import Explainer
 from grace.features import Categorical, Feature, Floats, Value
@@ -145,7 +146,10 @@ class Lime:
         out = []
         for i, row in enumerate(encoded):
             code = int(probabilities[i].argmax()) if asked is None else asked
-            cells = {name: shown[name].iloc[i] for name in self.schema.names}
+            cells = {
+                f.name: row[j] if is_small(f) and not f.gaps else shown[f.name].iloc[i]
+                for j, f in enumerate(self.schema.features)
+            }
             out.append(
                 LimeExplanation(
                     row={k: v.item() if isinstance(v, np.generic) else v for k, v in cells.items()},

@@ -69,20 +69,25 @@ def measure(
 
 def info_gain(sets: Bools, su: Floats) -> Floats:
     """Per row 1 - mean SU over pairs i < j of its changed features."""
-    member = sets.astype(np.float64)
+    member, su = _changed(sets, su)
     count = member.sum(axis=1)
-    apart = su - np.diag(np.diag(su))
     pairs = count * (count - 1)
-    total = ((member @ apart) * member).sum(axis=1)
+    total = ((member @ (su - np.diag(np.diag(su)))) * member).sum(axis=1)
     return np.where(pairs > 0, 1 - total / np.where(pairs > 0, pairs, 1), 1.0)
 
 
 def info_gain_raw(sets: Bools, su: Floats) -> Floats:
     """Per row 1 - the mean of the whole |S| x |S| block of SU, the diagonal included."""
-    member = sets.astype(np.float64)
+    member, su = _changed(sets, su)
     count = member.sum(axis=1)
     total = ((member @ su) * member).sum(axis=1)
     return np.where(count > 1, 1 - total / np.where(count > 1, count**2, 1), 1.0)
+
+
+def _changed(sets: Bools, su: Floats) -> tuple[Floats, Floats]:
+    """The sets, and SU, of those features alone that are in any set: the square of all features may be large."""
+    some = np.flatnonzero(sets.any(axis=0))
+    return sets[:, some].astype(np.float64), su[np.ix_(some, some)]
 
 
 def _influence(fidelity: float, gain: float, domain: float, features: float) -> float:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.columns import decode_column, dtype_of, encode_column, feature_of, is_number, plain_numbers, with_gaps
+from grace.columns import decode_column, encode_column, plain_numbers
 from grace.errors import GraceError
 from grace.features import (
     Bools,
@@ -30,11 +31,11 @@ from grace.features import (
     tail_of,
 )
 from grace.frames import as_frame, no_duplicates, said, some
-from grace.groups import cells_of, columns_from, group_feature, typed
+from grace.groups import cells_of, columns_from, group_feature
 from grace.languages import DEFAULT
 from grace.records import feature_from_dict, feature_to_dict, known_parts
 from grace.rules import Rule, Ruling, rule_to_json, rules_of
-from grace.rules.keeping import check_rules, completed, incomplete
+from grace.rules.keeping import check_rules
 from grace.wording import translated
 
 
@@ -77,35 +78,11 @@ class Schema:
     ) -> Schema:
         """dom(X) from data. What `like` declares (types, ranges, words, categories) wins. With `gaps`, missing cells
         are values of their own in columns that have any."""
-        frame = as_frame(frame)
-        if len(frame) == 0:
-            raise GraceError("there are no rows: the table is empty")
-        no_duplicates(list(frame.columns), "column")
-        base = cls(features=(), target=target) if like is None else like
-        if target is not None and target not in frame.columns:
-            raise GraceError(f"target column {target!r} is not in the data; columns: {some(frame.columns)}")
-        target = base.target if target is None else target
-        domain = base.domain if domain is None else domain
-        known = {f.name: f for f in base.features}
-        names = [f.name for f in base.features] or [c for c in frame.columns if c != target]
-        if not names:
-            raise GraceError("the data have no feature columns beside the target")
-        features: list[Feature] = []
-        for name in names:
-            for column in columns_of(known[name]) if name in known else (name,):
-                if column not in frame.columns:
-                    raise GraceError(f"column {column!r} is missing from the data; add it, or drop it from the schema")
-            cells = cells_of(frame, known.get(name), name)
-            feature = _observe(cells, typed(known.get(name), frame), domain)
-            features.append(with_gaps(cells, feature) if gaps else feature)
-        classes = base.classes
-        if not classes and target is not None and target in frame.columns:
-            if not frame[target].notna().any():
-                raise GraceError(f"target column {target!r} has no values: every label is missing")
-            if not is_number(frame[target]):
-                classes = Categorical(name=target).observe(frame[target]).categories
-        out = replace(base, features=tuple(features), target=target, classes=classes, domain=domain)
-        return completed(out, out.encode(frame[out.columns], missing=True)) if incomplete(out) else out
+        from grace.sources import schemas, source_of
+
+        base = cls(features=()) if like is None else like
+        chosen = base.domain if domain is None else domain
+        return schemas(source_of(as_frame(frame)), target, domains=(chosen,), like=base, gaps=gaps)[chosen]
 
     def replace(self, name: str, **parts: Any) -> Schema:
         """A copy in which an expert has set parts of one feature: `schema.replace("age", low=18)`."""
@@ -128,33 +105,40 @@ class Schema:
     ) -> Schema:
         """A copy with limits on what may change. A range is (low, high), None for no bound of your own;
         of a category, the values that may be chosen."""
-        out = self
+        limited: dict[int, Feature] = {}
+
+        def limit(name: str, **parts: Any) -> None:
+            j = self.index(name)
+            limited[j] = replace(limited.get(j, self.features[j]), **parts)
+
         for part, names in (("frozen", frozen), ("increase_only", increase_only), ("decrease_only", decrease_only)):
             for name in [names] if isinstance(names, str) else names:
-                feature = out[name]
+                feature = self[name]
                 if part != "frozen" and isinstance(feature, Categorical) and not feature.ordered:
                     raise GraceError(
                         f"feature {name!r} is a category without an order, which has no direction; "
                         "use frozen or ranges, or declare it ordered"
                     )
-                out = out.replace(name, **{part: True})
+                limit(name, **{part: True})
         for name, cost in (costs or {}).items():
-            out = out.replace(name, cost=plain(cost))
+            limit(name, cost=plain(cost))
         for name, span in (ranges or {}).items():
-            feature = out[name]
+            feature = self[name]
             if isinstance(feature, Categorical):
                 unknown = [v for v in span if v not in feature.categories]
                 if unknown:
                     raise GraceError(f"feature {name!r}: unknown category {unknown[0]!r} in ranges")
-                out = out.replace(name, never=tuple(c for c in feature.categories if c not in span))
+                limit(name, never=tuple(c for c in feature.categories if c not in span))
             elif len(span) != 2:
                 raise GraceError(f"feature {name!r}: a range is (low, high), not {span!r}")
             else:
                 low, high = (
                     old if new is None else new for new, old in zip(span, (feature.low, feature.high), strict=True)
                 )
-                out = out.replace(name, low=low, high=high)
-        return out
+                limit(name, low=low, high=high)
+        if not limited:
+            return self
+        return replace(self, features=tuple(limited.get(j, f) for j, f in enumerate(self.features)))
 
     def group(self, name: str, columns: Sequence[str]) -> Schema:
         """A copy in which columns of 0 and 1, exactly one of them 1, are a single category that changes as a whole:
@@ -191,11 +175,15 @@ class Schema:
     def __getitem__(self, name: str) -> Feature:
         return self.features[self.index(name)]
 
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {f.name: i for i, f in enumerate(self.features)}
+
     def index(self, name: str) -> int:
-        for i, feature in enumerate(self.features):
-            if feature.name == name:
-                return i
-        raise GraceError(f"there is no feature {name!r}; features: {some(self.names)}")
+        try:
+            return self._places[name]
+        except (KeyError, TypeError):
+            raise GraceError(f"there is no feature {name!r}; features: {some(self.names)}") from None
 
     def class_word(self, label: Value) -> str:
         return self.class_words.get(str(label), str(label))
@@ -237,14 +225,15 @@ class Schema:
                 )
         return out
 
-    def decode(self, rows: Floats, index: pd.Index[Any] | None = None) -> pd.DataFrame:
-        """The DataFrame of encoded rows; NaN becomes a missing cell."""
+    def decode(self, rows: Floats, index: pd.Index[Any] | None = None, *, narrow: bool = False) -> pd.DataFrame:
+        """The DataFrame of encoded rows; NaN becomes a missing cell. With `narrow`, numbers are rounded to the
+        precision of the column that they were trained in, as they are when they are written into it."""
         columns: dict[str, Any] = {}
         for j, f in enumerate(self.features):
             if isinstance(f, Categorical) and f.columns:
                 columns |= columns_from(rows[:, j], f)
             else:
-                columns[f.name] = decode_column(rows[:, j], f)
+                columns[f.name] = decode_column(rows[:, j], f, narrow)
         return pd.DataFrame(columns, index=index, columns=self.columns)
 
     # -- the domain and its projection P ------------------------------------------------------
@@ -335,19 +324,3 @@ class Schema:
         except ValueError as reason:
             raise GraceError(f"the schema is not JSON: {reason}") from reason
         return cls.from_dict(data)
-
-
-def _observe(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
-    name = str(column.name)
-    feature = feature_of(column) if feature is None else feature
-    if not (isinstance(feature, Categorical) and feature.columns):
-        feature = replace(feature, dtype=feature.dtype or dtype_of(column, feature))
-    if isinstance(feature, Categorical):
-        if column.notna().any():
-            return feature.observe(column)
-    else:
-        values = encode_column(column, feature)
-        values = values[~np.isnan(values)]
-        if len(values):
-            return feature.observe(values, domain)
-    raise GraceError(f"column {name!r} has no values: every cell is missing; drop it")

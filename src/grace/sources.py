@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.columns import encode_column
+from grace.columns import encode_column, is_number, observed, with_gaps
 from grace.errors import GraceError
-from grace.features import Categorical, Domain, Feature, Floats, columns_of, tail_of
+from grace.features import Categorical, Domain, Feature, Floats, Value, columns_of, tail_of
 from grace.frames import as_frame, no_duplicates, some
+from grace.groups import cells_of, typed
 from grace.rules import Follows
 from grace.rules.keeping import completed, incomplete
 from grace.schema import Schema
@@ -37,7 +38,7 @@ class Source(ABC):
 
     @abstractmethod
     def whole(self, names: Sequence[str]) -> pd.DataFrame:
-        """All rows of some columns."""
+        """All rows of some columns; others may stand beside them."""
 
     @abstractmethod
     def take(self, places: Places) -> pd.DataFrame:
@@ -59,7 +60,7 @@ class Held(Source):
         return len(self.frame)
 
     def whole(self, names: Sequence[str]) -> pd.DataFrame:
-        return self.frame[list(names)]
+        return self.frame
 
     def take(self, places: Places) -> pd.DataFrame:
         return self.frame if len(places) == len(self.frame) else self.frame.iloc[places]
@@ -87,12 +88,12 @@ def schemas(
     like: Schema | None = None,
     gaps: bool = False,
 ) -> dict[Domain, Schema]:
-    """dom(X) for each of the domains, as `Schema.infer` has it, column by column."""
+    """dom(X) for each of the domains, column by column, as `Schema.infer` has it for one of them."""
     base = Schema(features=(), target=target) if like is None else like
-    first = domains[0]
     for domain in domains:
         tail_of(domain)
-    if target is not None and target not in source.columns:
+    there = set(source.columns)
+    if target is not None and target not in there:
         raise GraceError(f"target column {target!r} is not in the data; columns: {some(source.columns)}")
     target = base.target if target is None else target
     known = {f.name: f for f in base.features}
@@ -102,35 +103,37 @@ def schemas(
     found: dict[Domain, list[Feature]] = {d: [] for d in domains}
     for name in names:
         one = known.get(name)
-        columns = [name] if one is None or name in source.columns else list(columns_of(one))
+        columns = (name,) if one is None else columns_of(one)
         for column in columns:
-            if column not in source.columns:
+            if column not in there:
                 raise GraceError(f"column {column!r} is missing from the data; add it, or drop it from the schema")
-        frame = source.whole(columns)
-        alone = replace(base, features=() if one is None else (one,), target=None, classes=(), rules=())
-        feature = Schema.infer(frame, domain=first, like=alone, gaps=gaps).features[0]
+        frame = source.whole(sorted({name, *columns} & there))
+        cells = cells_of(frame, one, name)
+        feature = observed(cells, typed(one, frame), domains[0])
+        feature = with_gaps(cells, feature) if gaps else feature
         for domain, features in found.items():
-            features.append(feature if domain == first else _ranged(feature, frame, domain))
-    labels = [target] if target is not None and target in source.columns else []
-    classes = _classes(source, base, labels)
+            features.append(feature if domain == domains[0] else _ranged(feature, cells, domain))
+    classes = base.classes
+    if not classes and target is not None and target in there:
+        classes = _classes(source.whole([target])[target])
     out = {d: replace(base, features=tuple(f), target=target, classes=classes, domain=d) for d, f in found.items()}
     return {d: complete(schema, source) for d, schema in out.items()}
 
 
-def _ranged(feature: Feature, frame: pd.DataFrame, domain: Domain) -> Feature:
+def _ranged(feature: Feature, cells: pd.Series[Any], domain: Domain) -> Feature:
     """The feature with the range of another domain."""
     if isinstance(feature, Categorical):
         return feature
-    values = encode_column(frame[feature.name], replace(feature, gaps=False))
+    values = encode_column(cells, replace(feature, gaps=False))
     return feature.ranged(values[~np.isnan(values)], domain)
 
 
-def _classes(source: Source, base: Schema, labels: list[str]) -> tuple[Any, ...]:
-    """The classes of the target, where there is one and nobody has said."""
-    if base.classes or not labels:
-        return base.classes
-    frame = source.whole(labels)
-    return Schema.infer(frame.assign(**{f"{labels[0]} ": 0}), labels[0]).classes
+def _classes(labels: pd.Series[Any]) -> tuple[Value, ...]:
+    """The classes of a target; none of one that is a number to predict."""
+    name = str(labels.name)
+    if not labels.notna().any():
+        raise GraceError(f"target column {name!r} has no values: every label is missing")
+    return () if is_number(labels) else Categorical(name=name).observe(labels).categories
 
 
 def complete(schema: Schema, source: Source) -> Schema:
@@ -141,7 +144,8 @@ def complete(schema: Schema, source: Source) -> Schema:
     for rule in schema.rules:
         if isinstance(rule, Follows) and not rule.values:
             pair = replace(schema, features=(schema[rule.of], schema[rule.feature]), target=None, rules=())
-            cells = source.whole([c for c in pair.columns if c in source.columns]).drop_duplicates()
+            columns = [c for c in pair.columns if c in source.columns]
+            cells = source.whole(columns)[columns].drop_duplicates()
             rows = np.full((len(cells), len(schema)), np.nan)
             rows[:, [schema.index(rule.of), schema.index(rule.feature)]] = pair.encode(cells, missing=True)
             seen.append(rows)

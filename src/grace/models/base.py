@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from grace.columns import is_small
 from grace.errors import GraceError
 from grace.features import MISSING, Categorical, Floats, Numeric, Value, plain
 from grace.frames import said, some
@@ -74,8 +76,7 @@ class Model(ABC):
 
     def bind(self, schema: Schema, rows: Tensor) -> None:
         """Called once with the schema and sample rows before the model is asked anything."""
-        if self.schema is None:
-            self.schema = schema
+        self.schema = schema if self.schema is None else precise(self.schema, schema)
 
     def on(self, device: torch.device) -> Model:
         """The model on a device."""
@@ -124,6 +125,16 @@ class Model(ABC):
                 "the model does not know its columns yet; pass schema= to wrap, or make an Explainer first"
             )
         return self.schema
+
+
+def precise(schema: Schema, other: Schema) -> Schema:
+    """The schema with the precision of the columns of another, where nothing is said of their type."""
+    known = {f.name: f.dtype for f in other.features if is_small(f)}
+    features = [
+        replace(f, dtype=known[f.name]) if f.name in known and isinstance(f, Numeric) and not f.dtype else f
+        for f in schema.features
+    ]
+    return replace(schema, features=tuple(features)) if known else schema
 
 
 def fill_value(feature: Numeric | Categorical) -> float:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.features import Floats, Numeric, Value, plain
-from grace.models.base import Margins, Model, class_codes
+from grace.models.base import Margins, Model, class_codes, precise
 from grace.schema import Schema
 
 OUTPUTS = ("probabilities", "logits", "labels", "numbers")
@@ -106,10 +106,13 @@ class Predictor(Model):
         schema = self._need_schema()
         if self.inputs == "array" and plain_numbers(schema):
             return rows.astype(np.float32) if self._single else rows.copy()
-        frame = schema.decode(rows)
+        frame = schema.decode(rows, narrow=True)
         if self.columns is not None:
             frame = frame[list(self.columns)]
-        return frame.to_numpy() if self.inputs == "array" else frame
+        if self.inputs == "frame":
+            return frame
+        table = frame.to_numpy()
+        return table.astype(np.float32) if self._single and table.dtype.kind in "fiu" else table
 
     def _answers(self, way: Way, out: Any) -> Floats:
         """Raw answers as scores (n, classes)."""
@@ -140,6 +143,8 @@ class Predictor(Model):
             if self.columns is not None:
                 self._check_columns(schema)
             self.schema = schema
+        else:
+            self.schema = precise(self.schema, schema)
         if not self.classes and self.task != "regression":
             if not schema.classes:
                 raise GraceError(
@@ -149,11 +154,12 @@ class Predictor(Model):
         self._look(rows)
 
     def _check_columns(self, schema: Schema) -> None:
+        given, fitted = set(schema.columns), set(self.columns or ())
         for column in self.columns or ():
-            if column not in schema.columns:
+            if column not in given:
                 raise GraceError(f"column {column!r}, on which {self.name} was fitted, is missing from the data")
         for column in schema.columns:
-            if column not in (self.columns or ()):
+            if column not in fitted:
                 raise GraceError(
                     f"{self.name} was not fitted on column {column!r}; drop it, or pass target= if it is the target"
                 )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from grace.certificate import PROVEN
-from grace.columns import MOST_EXACT, SPANS, TIMES, is_date
+from grace.columns import MOST_EXACT, SPANS, TIMES, is_date, is_small
 from grace.features import Feature, Numeric, Value, columns_of
 from grace.groups import flat
 from grace.learning import anywhere
@@ -113,7 +113,8 @@ def table_of(batch: Explanations, question: Question) -> pa.Table:
     for j, feature in enumerate(batch.schema.features):
         other = a.contrast[:, j] != a.rows[:, j]
         for name in columns_of(feature):
-            columns[NEW + name] = _sparse(contrast[name], other, kind.field(NEW + name).type)
+            cells = pd.Series(a.contrast[:, j]) if is_small(feature) else contrast[name]  # as they are said
+            columns[NEW + name] = _sparse(cells, other, kind.field(NEW + name).type)
     return pa.table({f.name: columns[f.name] for f in kind}, schema=kind)
 
 
@@ -135,6 +136,8 @@ def _cells(values: Sequence[Any] | np.ndarray[Any, Any], kind: pa.DataType) -> p
         plain = np.array([None if v is None else str(v) for v in plain], dtype=object)
     elif pa.types.is_floating(kind):
         plain = np.array([None if v is None else float(v) for v in plain], dtype=object)
+    elif pa.types.is_integer(kind):
+        plain = np.array([None if v is None else int(v) for v in plain], dtype=object)
     return pa.array(plain, kind, from_pandas=True)
 
 

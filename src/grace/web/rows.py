@@ -10,10 +10,11 @@ import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from grace import text
-from grace.columns import date_text, days, is_date
+from grace.columns import date_text, days, is_date, is_small, said_as
 from grace.errors import GraceError
 from grace.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.frames import said, some
@@ -54,6 +55,7 @@ def cell(feature: Feature, sent: Any) -> Value:
         raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a finite number; write it like 1.5")
     if is_date(feature) and abs(number) > LATEST:
         raise GraceError(f"column {feature.name!r}: {_short(sent)} is no day that there is; write it as 2020-12-31")
+    number = float(said_as(np.array([number]), feature.dtype)[0]) if is_small(feature) else number
     return int(number) if feature.integer and number == round(number) and abs(number) < 2**53 else number
 
 
