@@ -58,27 +58,29 @@ class Answers:
         return cls(**arrays, checks=checks, alternatives=others)
 
 
-def answer(problem: Problem, settings: Settings) -> Answers:
-    """The best answer for each row, and up to n - 1 alternatives."""
+def answer(problem: Problem, settings: Settings, rows: Floats | None = None) -> Answers:
+    """The best answer for each row, and up to n - 1 alternatives. `rows` are those of the problem, where they are at
+    hand: a GPU need not send them back."""
+    rows = problem.rows.cpu().numpy() if rows is None else rows
     # torch takes less for small tensors of which nothing will be recorded
     with torch.inference_mode() if problem.direct else nullcontext():
-        return _answers(problem, settings)
+        return _answers(problem, settings, rows)
 
 
-def _answers(problem: Problem, settings: Settings) -> Answers:
-    first = _answer(problem, settings)
+def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
+    first = _answer(problem, settings, rows)
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
     for _ in range(settings.n - 1):
         last = others[-1] if others else first
         barred |= _key_feature(problem, last)
         part = replace(problem, free=problem.free & ~barred)
-        found = _answer(part, replace(settings, prove=False))
+        found = _answer(part, replace(settings, prove=False), rows)
         others.append(_only_new(found, [first, *others]))
     return replace(first, alternatives=tuple(others)) if others else first
 
 
-def _answer(problem: Problem, settings: Settings) -> Answers:
+def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     method = METHODS[settings.method]
     start = checked_scores(problem.model, problem.rows)
     trivial = problem.goal.margin(start) >= problem.model.tolerance
@@ -104,8 +106,8 @@ def _answer(problem: Problem, settings: Settings) -> Answers:
     count = (contrast != problem.rows).sum(dim=1)
     checks["irreducible"] = success & polished & (count <= EXHAUSTIVE)
     return Answers(
-        rows=problem.rows.cpu().numpy(),
-        contrast=contrast.cpu().numpy(),
+        rows=rows,
+        contrast=_brought(problem.rows, contrast, rows),
         success=success.cpu().numpy(),
         trivial=trivial.cpu().numpy(),
         before=start[:, : problem.model.reported].cpu().numpy(),
@@ -116,6 +118,16 @@ def _answer(problem: Problem, settings: Settings) -> Answers:
         checks={k: v.cpu().numpy() for k, v in checks.items()},
         followed=np.zeros(contrast.shape, dtype=bool),
     )
+
+
+def _brought(before: Tensor, after: Tensor, rows: Floats) -> Floats:
+    """Contrastive rows as an array; from a GPU comes only what differs from the rows."""
+    if after.is_cpu:
+        return after.numpy()
+    row, column = torch.nonzero(after != before, as_tuple=True)
+    out = rows.copy()
+    out[row.cpu().numpy(), column.cpu().numpy()] = after[row, column].cpu().numpy()
+    return out
 
 
 def _some(problem: Problem, mask: Tensor, rows: Tensor, change: Callable[[Problem, Tensor], Tensor]) -> Tensor:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.features import Floats
 from grace.goal import Against, Between, Flip, Goal
 from grace.models.base import checked_scores, class_codes
 from grace.settings import Settings
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from grace.explainer import Explainer
 
 
-def goal_of(explainer: Explainer, rows: Floats, against: Any, settings: Settings, own: Tensor | None = None) -> Goal:
+def goal_of(explainer: Explainer, rows: Tensor, against: Any, settings: Settings, own: Tensor | None = None) -> Goal:
     """The goal of each row; `own` are the scores of the rows, where they are known."""
     listed = pd.api.types.is_list_like(against)
     many = list(against) if listed else [against] * len(rows)
@@ -33,13 +32,13 @@ def goal_of(explainer: Explainer, rows: Floats, against: Any, settings: Settings
     if wrong is not None:
         raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
     if against is None:
-        scores = checked_scores(model, explainer.tensor(rows)) if own is None else own
+        scores = checked_scores(model, rows) if own is None else own
         return Flip(scores.argmax(dim=1), settings.confidence)
     codes = class_codes(many, model.classes, "against")
     return Against(torch.as_tensor(codes, device=model.device), settings.confidence)
 
 
-def _between(explainer: Explainer, rows: Floats, many: list[Any], settings: Settings, own: Tensor | None) -> Between:
+def _between(explainer: Explainer, rows: Tensor, many: list[Any], settings: Settings, own: Tensor | None) -> Between:
     if not all(isinstance(w, Wanted) for w in many):
         raise GraceError(
             "the model predicts a number: say what it should have been, such as against=grace.above(10), "
@@ -48,7 +47,7 @@ def _between(explainer: Explainer, rows: Floats, many: list[Any], settings: Sett
     for name in ("confidence", "prove", "as_printed"):
         if getattr(settings, name):
             raise GraceError(f"{name}= is about classes; leave it out for a model that predicts a number")
-    predicted = explainer._scores(rows)[:, 0] if own is None else own[:, 0].cpu().numpy()
+    predicted = (checked_scores(explainer.model, rows) if own is None else own)[:, 0].cpu().numpy()
     spread = explainer.spread()
     ends = np.array([[end[0] for end in w.range(predicted[[i]], spread)] for i, w in enumerate(many)])
     return Between(explainer.tensor(ends[:, 0]), explainer.tensor(ends[:, 1]), spread)

@@ -163,12 +163,13 @@ class Explainer:
         begun = asked_so_far(self.model)
         x = self.tensor(encoded)
         own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
-        goal = goal_of(self, encoded, against, chosen, own)
+        goal = goal_of(self, x, against, chosen, own)
         demand = demands(self, schema, robust, chosen)
 
         def solve(here: Tensor) -> Answers:
             asked_now = demand.problem(self._problem(x[here], goal.select(here), schema, chosen))
-            return demand.told(answer(asked_now, chosen))
+            at_hand = None if x.is_cpu or demand.realism else encoded[int(here[0]) : int(here[-1]) + 1]
+            return demand.told(answer(asked_now, chosen, at_hand))
 
         known = self._background(schema) if METHODS[chosen.method].wants_background else None
         step = rows_at_once(self.model, self._space(schema), 0 if known is None else len(known.rows), chosen)
