@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from grace.web.served import Served
 
 torch.set_num_threads(1)
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before anything reads Triton: its kernels then run without a GPU
 settings.register_profile("shared", deadline=None)  # a slow moment of a shared machine is no defect
 settings.load_profile("shared")
 CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))

@@ -25,13 +25,9 @@ from grace.ranking.gradient import nearest_alternative, rank_gradient
 from grace.settings import Settings
 from problems import MIXED, seeded_network
 
-ON_GPU = torch.cuda.is_available()
 if importlib.util.find_spec("triton") is None:
     pytest.skip("Triton is not installed", allow_module_level=True)
-if not ON_GPU:
-    os.environ["TRITON_INTERPRET"] = "1"  # before `grace.kernels` is read
-
-DEVICE = "cuda" if ON_GPU else "cpu"
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NETWORKS = [((50, 30), 2), ((20,), 2), ((), 3), ((24, 40, 17), 5), ((16, 16, 16, 16), 2), ((100, 60), 3)]
 
 
