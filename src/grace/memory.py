@@ -43,6 +43,7 @@ COSTS = {
     "nearest": Cost(512, coordinate=10, known=14, known_score=3),
     "deepfool": Cost(16384, coordinate=20, slope=8),
 }
+MOST_TRIED = 4 * 10**6  # values of all rows at a time: larger arrays are asked of the system anew for every step
 LAYERS = 6  # numbers per unit of a network's layers
 SUBSETS = 3  # numbers per feature and subset of changes beyond those of five
 
@@ -106,6 +107,9 @@ def rows_within(memory: int, device: torch.device, method: str, size: Size, max_
     """How many rows may be worked on at a time; at least one. No `memory` (0) is what is usual for the device, and a
     GPU takes many more rows at a time before it gets no faster."""
     budget = memory or usual(device)
-    most = COSTS[method].most * (MORE_ROWS if device.type == "cuda" else 1)
+    cost = COSTS[method]
+    most = cost.most * MORE_ROWS if device.type == "cuda" else cost.most
+    if cost.move and device.type == "cpu":
+        most = min(most, MOST_TRIED // max(1, size.moves))
     fit: int = (budget - FIXED) // max(1, row_bytes(method, size, max_features, neighbours))
     return max(1, min(most, fit))

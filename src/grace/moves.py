@@ -68,24 +68,30 @@ class Moves:
         """The margin (n, M) after each move from a state (n, d) of each row."""
         if len(states) == 0:
             return states.new_zeros(self.value.shape)
-        step = self._rows_at_once(states)
-        if len(states) <= step:
+        moves, cells = self.feature.shape[1], self._cells_at_once(states)
+        if len(states) * moves <= cells:
             return problem.goal.margin(self.scores(problem, states))
-        parts = []
+        out = states.new_empty(self.value.shape)
+        step = max(1, cells // moves)
+        wide = moves if self.network is None else min(moves, cells)  # a black box is asked about a row's moves together
         for start in range(0, len(states), step):
             here = torch.arange(start, min(start + step, len(states)), device=states.device)
-            scores = self.select(here).scores(problem, states[here])
-            parts.append(problem.goal.select(here).margin(scores))
-        return torch.cat(parts)
+            part, goal = self.select(here), problem.goal.select(here)
+            for first in range(0, moves, wide):
+                some = slice(first, first + wide)
+                tried = Moves(part.feature[:, some], part.value[:, some], self.network)
+                out[start : start + step, some] = goal.margin(tried.scores(problem, states[here]))
+        return out
 
-    def _rows_at_once(self, states: Tensor) -> int:
+    def _cells_at_once(self, states: Tensor) -> int:
+        """How many moves of rows are worked on together."""
         width, size = states.shape[1], at_once(CHUNK_BYTES, states.device)
         if self.network is not None:
             packed = self.network.packed(states.device)
             width = len(self.network.bias)
             if packed is not None:  # what is between the layers stays in the kernel
                 width, size = packed.classes, FUSED_BYTES
-        return max(1, size // (8 * self.feature.shape[1] * width))
+        return max(1, size // (8 * width))
 
     def scores(self, problem: Problem, states: Tensor) -> Tensor:
         """(n, M, classes). In a ReLU network a move adds a multiple of one column to the first layer."""
