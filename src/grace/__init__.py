@@ -11,7 +11,7 @@ sources      training rows in a frame or in Parquet of any size
 learning     what is learnt from training rows: SU, background, what is typical
 information  entropy, MDLP bins, symmetrical uncertainty (SU)
 ranking      W_Gradient, W_Local, and W_Entropy (SU ≤ γ) around either
-methods      search, gradient, local, nearest, deepfool: rows to contrastive rows
+methods      search, gradient, local, nearest, deepfool: rows to contrastive rows; kernels for ReLU networks on a GPU
 moves        single changes, and what each does to the margin; decimals are values that can be said
 polish       makes any x̃ irreducible, near and sayable; boundary brings one value near; arrays keep the books
 certificate  proves that no smaller change exists: prover branches over nodes, relaxation bounds them; gap: nor a nearer

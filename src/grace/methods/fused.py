@@ -17,7 +17,7 @@ def grown_at_once(problem: Problem, chosen: Tensor, v: Tensor) -> Tensor | None:
     goal, network = problem.goal, relu_network(problem.model)
     if problem.as_printed or problem.space.categorical or network is None or not 0 < chosen.shape[1] <= MOST:
         return None
-    if not isinstance(goal, Flip | Against) or goal.confidence > 0:
+    if not isinstance(goal, Flip | Against) or not goal.leads:
         return None
     packed = network.packed(chosen.device)
     if packed is None:

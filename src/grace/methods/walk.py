@@ -56,9 +56,9 @@ def grow(problem: Problem, order: Tensor, v: Tensor) -> Tensor:
     already: many small steps cost the same for few rows as for many.
     """
     chosen = filter_ranking(order, problem.conflict, problem.max_features, problem.free)
-    at_once_found = grown_at_once(problem, chosen, v)
-    if at_once_found is not None:
-        return at_once_found
+    by_kernel = grown_at_once(problem, chosen, v)
+    if by_kernel is not None:
+        return by_kernel
     found = problem.rows.clone()
     count = torch.full_like(v, chosen.shape[1])  # how many features the answer found has, less one
     if chosen.numel() <= at_once(TOGETHER, v.device):
