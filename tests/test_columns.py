@@ -299,7 +299,10 @@ def test_files_of_single_precision_get_the_values_that_are_said(tmp_path: Path, 
         assert found[f"new.{name}"].dropna().tolist() == new
 
 
-@pytest.mark.parametrize("cells", [[(i % 2, 3) for i in range(50)], pd.period_range("2020-01", periods=50, freq="M")])
+@pytest.mark.parametrize(
+    "cells",
+    [[(i % 2, 3) for i in range(50)], [[i] for i in range(50)], pd.period_range("2020-01", periods=50, freq="M")],
+)
 def test_categories_that_a_model_would_get_as_text_are_refused(cells: object) -> None:
     frame = pd.DataFrame({"cell": cells, "x": np.arange(50.0)})
     with pytest.raises(grace.GraceError, match=r"'cell' holds cells such as .*astype"):

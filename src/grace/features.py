@@ -225,7 +225,10 @@ class Categorical:
         categories, ordered = self.categories, self.ordered
         if not categories:
             present = values.dropna()
-            _check_plain(self.name, present.unique())
+            try:
+                _check_plain(self.name, present.unique())
+            except TypeError:  # lists and the like, of which pandas cannot tell which are different
+                _check_plain(self.name, present)
             if isinstance(present.dtype, pd.CategoricalDtype):
                 found = set(present)
                 categories = tuple(plain(c) for c in present.cat.categories if c in found)
