@@ -337,3 +337,23 @@ def test_classes_may_be_named(sure: bool) -> None:
     assert batch.original_class.tolist() == ["large" if c else "small" for c in model.predict(BOX.head(5))]
     after = model.predict(batch.contrast)[batch.success]
     assert batch.contrast_class[batch.success].tolist() == ["large" if c else "small" for c in after]
+
+
+def test_a_schema_that_says_little_is_filled_in_from_the_data() -> None:
+    """The steps of slopes are in spreads, which a declared schema may not have."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(0, 500, 300).round(1), "b": rng.normal(0, 0.01, 300).round(4)})
+
+    def sure(rows: pd.DataFrame) -> np.ndarray:
+        z = np.sin(rows["b"] / 0.004) + rows["b"] / 0.01 + 0.1 * rows["a"] / 500
+        return 1 / (1 + np.exp(-4 * z.to_numpy()))
+
+    said = grace.Schema(features=(grace.Numeric(name="a"), grace.Numeric(name="b")))
+    batches = [
+        grace.Explainer(grace.wrap(sure, classes=["no", "yes"], schema=schema), frame, gamma=1.0).explain(
+            frame.head(30), method="gradient"
+        )
+        for schema in (None, said)
+    ]
+    assert batches[0].success.any()
+    np.testing.assert_array_equal(batches[0].answers.contrast, batches[1].answers.contrast)

@@ -76,7 +76,7 @@ class Model(ABC):
 
     def bind(self, schema: Schema, rows: Tensor) -> None:
         """Called once with the schema and sample rows before the model is asked anything."""
-        self.schema = schema if self.schema is None else precise(self.schema, schema)
+        self.schema = schema if self.schema is None else filled_in(self.schema, schema)
 
     def on(self, device: torch.device) -> Model:
         """The model on a device."""
@@ -127,14 +127,19 @@ class Model(ABC):
         return self.schema
 
 
-def precise(schema: Schema, other: Schema) -> Schema:
-    """The schema with the precision of the columns of another, where nothing is said of their type."""
-    known = {f.name: f.dtype for f in other.features if is_small(f)}
-    features = [
-        replace(f, dtype=known[f.name]) if f.name in known and isinstance(f, Numeric) and not f.dtype else f
-        for f in schema.features
-    ]
-    return replace(schema, features=tuple(features)) if known else schema
+def filled_in(schema: Schema, other: Schema) -> Schema:
+    """A schema with what another, learnt from data, knows of the same columns, where it says nothing itself: ranges and
+    spreads, categories, and the precision of numbers."""
+    known = {f.name: f for f in other.features}
+    return replace(schema, features=tuple(_filled_in(f, known.get(f.name)) for f in schema.features))
+
+
+def _filled_in(feature: Numeric | Categorical, other: Numeric | Categorical | None) -> Numeric | Categorical:
+    if isinstance(feature, Numeric) and isinstance(other, Numeric):
+        if feature.spread is None:
+            return other
+        return replace(feature, dtype=other.dtype) if is_small(other) and not feature.dtype else feature
+    return other if isinstance(other, Categorical) and not getattr(feature, "categories", True) else feature
 
 
 def fill_value(feature: Numeric | Categorical) -> float:

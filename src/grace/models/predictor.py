@@ -17,7 +17,7 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.features import Floats, Numeric, Value, plain
-from grace.models.base import Margins, Model, class_codes, precise
+from grace.models.base import Margins, Model, class_codes, filled_in
 from grace.schema import Schema
 
 OUTPUTS = ("probabilities", "logits", "labels", "numbers")
@@ -144,7 +144,7 @@ class Predictor(Model):
                 self._check_columns(schema)
             self.schema = schema
         else:
-            self.schema = precise(self.schema, schema)
+            self.schema = filled_in(self.schema, schema)
         if not self.classes and self.task != "regression":
             if not schema.classes:
                 raise GraceError(
