@@ -227,6 +227,7 @@ def test_a_cell_that_is_filled_in_is_said_until_it_is_given(browser: Browser, ev
         page.get_by_role("button", name="Explain it").click()
         note = page.locator("#picture").get_by_text("age was missing and filled in with")
         note.wait_for()
+        page.wait_for_load_state()  # the scripts too
         number = page.get_by_label("age", exact=True)
         expect(page.locator(".card", has=number).locator(".is")).to_contain_text("filled in")
         page.get_by_label("Language").select_option("de")
