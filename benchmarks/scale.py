@@ -3,6 +3,7 @@
     python benchmarks/scale.py                                         the table in docs/scale.md, a quarter of an hour
     python benchmarks/scale.py --rows 10_000_000 --methods gradient    the real size, half an hour on two free cores
     python benchmarks/scale.py --rows 10_000_000 --methods learn       an explainer from so many training rows
+    python benchmarks/scale.py --rows 2_000_000 --methods gradient --device cuda --workers 1      on a GPU
 
 The rows are those of spam, drawn again and jittered. The peak is that of the reader and all workers together, shared
 pages counted once (PSS), looked at ten times a second. Time of the processors is that of all processes, start included.
@@ -25,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
 import grace
 
@@ -81,11 +83,13 @@ assert explainer.explain(model.schema.decode(model.background_rows[:100])).succe
 """
 
 
-def command(model: Path, rows: Path, method: str, memory: str, workers: int, out: Path) -> list[str]:
+def command(model: Path, rows: Path, method: str, memory: str, workers: int, out: Path, device: str) -> list[str]:
     """The job of a method, or the program that learns from the rows."""
     if method == "learn":
         return ["-c", LEARN, str(model), str(rows)]
     words = ["explain", model, rows, "--out", out, "--method", method, "--memory", memory, "--workers", workers]
+    if device != "cpu":
+        words += ["--device", device, "--part-rows", 200_000]
     return ["-m", "grace.cli", *map(str, words)]
 
 
@@ -116,6 +120,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=["gradient", "search"])
     parser.add_argument("--memory", default="2GB")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--device", default="cpu", help="such as cuda, for parts that are worth its while")
     parser.add_argument("--out", type=Path, default=OUT, help="the CSV that lines are added to")
     args = parser.parse_args()
     table = grace.datasets.load("spam")
@@ -129,9 +134,10 @@ def main() -> None:
         for rows in args.rows:
             spam_like(explainer, rows, here / "rows.parquet")
             for method in args.methods:
-                where = machine()
+                where = machine() if args.device == "cpu" else torch.cuda.get_device_name(args.device)
                 how = ("", 0) if method == "learn" else (args.memory, args.workers)
-                found = measured(command(here / "model", here / "rows.parquet", method, *how, here / "out"))
+                words = command(here / "model", here / "rows.parquet", method, *how, here / "out", args.device)
+                found = measured(words)
                 shutil.rmtree(here / "out", ignore_errors=True)
                 line = {
                     "method": method,

@@ -114,7 +114,7 @@ class Moves:
         from grace.kernels import moved_scores
 
         entries = None
-        if self.network is not None and self.network.tables:
+        if packed.categorical:
             begins = packed.begins[self.feature][:, :, None]
             codes = torch.stack([self.value, states.gather(1, self.each())], dim=2).long()
             entries = torch.where(begins >= 0, begins + codes, len(packed.tables) - 1)

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from grace.arrays import library, own, places
-from grace.boundary import ROUNDING as ROUNDING
 from grace.boundary import Way, brought_near
 from grace.decimals import Decimals, digits_of
 from grace.memory import at_once

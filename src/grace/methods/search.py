@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from grace.arrays import first_true
+from grace.boundary import ROUNDING
 from grace.methods.back import way_back
 from grace.methods.walk import both, gradient
 from grace.moves import Moves, moves_of
-from grace.polish import ROUNDING, polish
+from grace.polish import polish
 from grace.problem import Problem, positions
 from grace.space import nearly_sorted
 
