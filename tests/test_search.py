@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import grace
-from grace import datasets, training
+from grace import datasets, moves, training
 from problems import BOX, CASES, Case
 from test_certificate import explainer_of, grid
 
@@ -203,3 +203,17 @@ def test_central_ranges_can_be_the_reason() -> None:
     miss = explainer.explain(row, max_features=2)[0]
     assert not miss.success
     assert "possible with domain='minmax'" in miss.reason
+
+
+@pytest.mark.parametrize("cells", [1, 7, 100])
+def test_moves_scored_in_blocks_have_the_margins_of_all_at_once(
+    credit: tuple[grace.Explainer, pd.DataFrame], monkeypatch: pytest.MonkeyPatch, cells: int
+) -> None:
+    """Blocks of a part of a row's moves, and of several rows, with categories among them."""
+    explainer, rows = credit
+    encoded = explainer.tensor(explainer.schema.encode(rows.head(4)[explainer.schema.names]))
+    problem = explainer._problem(encoded, None, explainer.schema, explainer.settings)
+    tried = moves.moves_of(problem)
+    whole = tried.margins(problem, problem.rows)
+    monkeypatch.setattr(moves, "CHUNK_BYTES", 8 * len(tried.network.bias) * cells)
+    np.testing.assert_allclose(tried.margins(problem, problem.rows).numpy(), whole.numpy(), rtol=1e-9, atol=1e-9)
