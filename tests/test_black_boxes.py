@@ -357,3 +357,22 @@ def test_a_schema_that_says_little_is_filled_in_from_the_data() -> None:
     ]
     assert batches[0].success.any()
     np.testing.assert_array_equal(batches[0].answers.contrast, batches[1].answers.contrast)
+
+
+def test_irreducible_goes_by_the_ties_of_the_model_itself() -> None:
+    """Three votes of four are for "no"; each feature turns one vote. One turned vote is a tie, which the model decides
+    for the first class, "yes": an answer with a margin needs both, but is not irreducible by the model's own word."""
+
+    def votes(frame: pd.DataFrame) -> np.ndarray:
+        yes = 1 + (frame["a"] > 5).to_numpy() * 1.0 + (frame["b"] > 5).to_numpy()
+        return np.stack([yes, 4 - yes], axis=1) / 4
+
+    frame = pd.DataFrame({"a": np.arange(100) % 10, "b": np.arange(100) // 10})
+    tied = grace.Explainer(grace.wrap(votes, classes=["yes", "no"]), frame, gamma=1.0).explain({"a": 1, "b": 1})[0]
+    assert tied.success
+    assert len(tied.changes) == 2
+    assert not tied.checks["irreducible"]
+    other = grace.wrap(lambda f: votes(f)[:, ::-1], classes=["no", "yes"])  # a tie stays with "no"
+    clear = grace.Explainer(other, frame, gamma=1.0).explain({"a": 1, "b": 1})[0]
+    assert len(clear.changes) == 2
+    assert clear.checks["irreducible"]

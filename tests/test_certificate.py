@@ -352,3 +352,33 @@ def test_an_endless_range_is_an_error() -> None:
     explainer = explainer_of(frame, 3)
     with pytest.raises(grace.GraceError, match="'a' has no finite range"):
         explainer.explain(frame.head(1), prove=True, method="gradient", ranges={"a": (0, float("inf"))})
+
+
+@pytest.mark.parametrize("method", ["search", "gradient", "local"])
+def test_more_confidence_in_the_rows_own_class_is_proven_like_any_other_class(method: str) -> None:
+    """The lead of "b" is x + y: from 0.5 and 0, 90 % (a lead of 2.2) takes one change, within narrower ranges two."""
+    frame = pd.DataFrame({"x": np.linspace(-4, 4, 81).round(1), "y": np.linspace(4, -4, 81).round(1)})
+    network = nn.Sequential(nn.Linear(2, 2)).double()
+    with torch.no_grad():
+        network[0].weight.copy_(torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
+        network[0].bias.zero_()
+    explainer = grace.Explainer(grace.wrap(network, classes=["a", "b"]), frame, domain="minmax", gamma=1.0)
+    row = {"x": 0.5, "y": 0.0}
+    asked = {"against": "b", "confidence": 0.9, "prove": True, "method": method}
+    one = explainer.explain(row, **asked)[0]
+    assert (one.success, len(one.changes), one.proof["verdict"]) == (True, 1, "minimal")
+    two = explainer.explain(row, ranges={"x": (-1, 1.5), "y": (-1, 1.5)}, **asked)[0]
+    assert (two.success, len(two.changes), two.proof["verdict"]) == (True, 2, "minimal")
+    none = explainer.explain(row, ranges={"x": (-1, 1), "y": (-1, 1)}, **asked)[0]
+    assert (none.success, none.proof["verdict"]) == (False, "impossible")
+
+
+def test_a_row_at_a_tie_is_of_the_class_that_the_goal_says(monkeypatch) -> None:
+    """Folded layers may round a tie to another class than the model does; the class of the goal is what counts."""
+    frame = grid(1)
+    problem = problem_of(explainer_of(frame, 1), frame.head(12))
+    usual = prove(problem, torch.full((12,), 1), budget=10)
+    scores = relu_network(problem.model).scores
+    monkeypatch.setattr(type(relu_network(problem.model)), "scores", lambda self, rows: -scores(rows))
+    again = prove(problem, torch.full((12,), 1), budget=10)
+    assert torch.equal(usual.status, again.status)

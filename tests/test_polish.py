@@ -87,7 +87,8 @@ def test_the_grid_is_made_of_the_nearest_doubles(digits: int) -> None:
     grid = Decimals.of(torch.tensor(digits))
     values = grid.values(steps)
     assert values.tolist() == [float(f"{int(s)}e{-digits}") for s in steps]
-    assert (grid.steps(values) == steps).all()
+    assert (grid.floor(values) == steps).all()
+    assert (grid.ceil(values) == steps).all()
 
 
 def test_many_changes_are_taken_back_one_by_one() -> None:

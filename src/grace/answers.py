@@ -14,9 +14,9 @@ from torch import Tensor
 from grace.certificate import FOUND, OPEN, PROVEN, prove
 from grace.features import Bools, Floats
 from grace.gap import distance_bound
-from grace.methods import METHODS
+from grace.methods import METHODS, Method
 from grace.models.base import checked_scores
-from grace.polish import EXHAUSTIVE, polish
+from grace.polish import needs_every_change, polish
 from grace.problem import Problem, positions
 from grace.settings import Settings
 
@@ -90,21 +90,19 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
         found = _some(problem, hit, found, polish)
     proof = torch.full_like(trivial, NOT_ASKED, dtype=torch.int64)
     if settings.prove:
-        reached = problem.reached(found) & ~trivial
-        found, proof = _proven(problem, found, reached, trivial, settings.budget)
+        found, proof = _proven(problem, method, found, trivial, settings.budget)
     end = problem.model.scores(found)
     checks = verify(problem, found, end)
-    success = (found != problem.rows).any(dim=1) & checks["flip"] & ~trivial
-    for promise in method.promises:
-        success &= checks[promise]
+    success = accepted(method, problem, found, checks) & ~trivial
     contrast = torch.where(success[:, None], found, problem.rows)
     nearest = torch.full_like(start[:, 0], torch.nan)
     if settings.prove and success.any():
         some = positions(success)
         nearest[some] = distance_bound(problem.select(some), contrast[some], settings.budget)
-    polished = method.polishes or (settings.polish and method.polished)
-    count = (contrast != problem.rows).sum(dim=1)
-    checks["irreducible"] = success & polished & (count <= EXHAUSTIVE)
+    checks["irreducible"] = torch.zeros_like(success)
+    if method.polishes or (settings.polish and method.polished):
+        some = positions(success)
+        checks["irreducible"][some] = needs_every_change(problem.select(some), contrast[some])
     return Answers(
         rows=rows,
         contrast=_brought(problem.rows, contrast, rows),
@@ -151,11 +149,22 @@ def verify(problem: Problem, found: Tensor, scores: Tensor) -> dict[str, Tensor]
     }
 
 
-def _proven(problem: Problem, found: Tensor, reached: Tensor, trivial: Tensor, budget: float) -> tuple[Tensor, Tensor]:
+def accepted(method: Method, problem: Problem, found: Tensor, checks: Mapping[str, Tensor]) -> Tensor:
+    """Which rows are answers: changed, and all that the method promises holds."""
+    promised = [checks[promise] for promise in ("flip", *method.promises)]
+    return torch.stack([(found != problem.rows).any(dim=1), *promised]).all(dim=0)
+
+
+def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, budget: float) -> tuple[Tensor, Tensor]:
     """Prove that no answer with fewer changes exists (of a miss: with at most K), or use the one that turns
     up and prove again."""
+
+    def is_answer(part: Problem, rows: Tensor) -> Tensor:
+        return accepted(method, part, rows, verify(part, rows, part.model.scores(rows)))
+
     found = found.clone()
     proof = torch.where(trivial, NOT_ASKED, OPEN)
+    reached = is_answer(problem, found)
     left = positions(~trivial)
     while len(left):
         part = problem.select(left)
@@ -165,7 +174,9 @@ def _proven(problem: Problem, found: Tensor, reached: Tensor, trivial: Tensor, b
         proof[left[verdict.status == PROVEN]] = PROVEN
         smaller = positions(verdict.status == FOUND)
         if len(smaller):
-            found[left[smaller]] = polish(part.select(smaller), verdict.rows[smaller])
+            some, rows = part.select(smaller), verdict.rows[smaller]
+            polished = polish(some, rows)
+            found[left[smaller]] = torch.where(is_answer(some, polished)[:, None], polished, rows)
             reached[left[smaller]] = True
         left = left[smaller]
     return found, proof

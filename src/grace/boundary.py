@@ -39,13 +39,12 @@ class Way:
     def of(cls, problem: Problem, contrast: Tensor, column: Tensor, more: Tensor) -> Way:
         x, value, low, high = (own(t.gather(1, column)) for t in (problem.rows, contrast, problem.low, problem.high))
         lib = library(x)
-        grid = Decimals.of(digits_of(problem.space, column, more))
-        at, end, least, most = grid.steps(lib.stack([x, value, low, high]))
+        grid = Decimals.of(digits_of(problem.space, column, more, x, value, low, high))
         up = value > x
         sign = lib.where(up, 1.0, -1.0)
-        above, below = lib.maximum(lib.floor(at) + 1, lib.ceil(least)), lib.minimum(lib.ceil(at) - 1, lib.floor(most))
-        begin = lib.where(up, above, below)
-        length = (end.round() - begin) * sign
+        above, below = lib.maximum(grid.floor(x) + 1, grid.ceil(low)), lib.minimum(grid.ceil(x) - 1, grid.floor(high))
+        begin, end = lib.where(up, above, below), lib.where(up, grid.floor(value), grid.ceil(value))
+        length = (end - begin) * sign
         return cls(column, value, grid, begin, sign, lib.where(length > 0, length, 0.0))
 
     def select(self, index: Any) -> Way:

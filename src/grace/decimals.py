@@ -14,7 +14,7 @@ from grace.arrays import library, own
 from grace.space import Space
 
 LARGEST = 308
-WHOLE = 1e-7  # what is whole but for so much is whole
+MOST_STEPS = 15  # decimal digits of the largest number of steps
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,36 @@ class Decimals:
         return steps / self.up * self.down
 
     @np.errstate(all="ignore")  # of an infinite value
-    def steps(self, values: Any) -> Any:
-        """How many steps make each value, with what is whole but for rounding made whole."""
-        steps = values * self.up / self.down
-        whole = steps.round()
-        apart = abs(steps - whole)
-        return library(steps).where((apart < WHOLE) | (apart < WHOLE * abs(whole)), whole, steps)
+    def nearest(self, values: Any) -> Any:
+        """The number of steps nearest to each value."""
+        return (values * self.up / self.down).round()
+
+    @np.errstate(all="ignore")
+    def floor(self, values: Any) -> Any:
+        """The most steps whose decimal number is not above each value. The product is off by less than a step, so the
+        neighbours are compared as the doubles that they are."""
+        lib, steps = library(values), self.nearest(values)
+        steps = lib.where(self.values(steps + 1) <= values, steps + 1, steps)
+        return lib.where(self.values(steps) > values, steps - 1, steps)
+
+    def ceil(self, values: Any) -> Any:
+        """The fewest steps whose decimal number is not below each value."""
+        return -self.floor(-values)
 
 
-def digits_of(space: Space, columns: Tensor, more: Tensor) -> Any:
-    """The digits of some features (n, c) when so many more (n,) are allowed; a whole number never gets decimals."""
+def digits_of(space: Space, columns: Tensor, more: Tensor, *values: Any) -> Any:
+    """The digits of some features (n, c) when so many more (n,) are allowed; a whole number never gets decimals, and no
+    number more than MOST_STEPS steps, beyond which doubles are too coarse to count them: `values` (n, c) are to be
+    written with them."""
     features = own(columns)
     digits = own(space.digits)[features] + own(more)[:, None]
-    return library(digits).where(own(space.is_integer)[features] & (digits > 0), 0, digits)
+    lib = library(digits)
+    digits = lib.where(own(space.is_integer)[features] & (digits > 0), 0, digits)
+    stacked = abs(lib.stack(list(values)))
+    size = lib.where(lib.isfinite(stacked), stacked, 0.0)
+    largest = size.amax(dim=0) if isinstance(size, Tensor) else size.max(axis=0)
+    places = MOST_STEPS - lib.ceil(lib.log10(lib.where(largest > 1, largest, 1.0)))
+    return lib.minimum(digits, places.to(digits.dtype) if isinstance(places, Tensor) else places.astype(digits.dtype))
 
 
 @cache

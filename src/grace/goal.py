@@ -56,6 +56,11 @@ class Goal(ABC):
         """How far inside the goal a row is: the best of its alternatives."""
         return self.margins(scores).amax(dim=-1)
 
+    def decided(self, scores: Tensor) -> Tensor:
+        """Whether the model's own decision is what was asked for, however small its margin: a tie goes to the first of
+        the best classes."""
+        return self.margin(scores) >= 0
+
     def only(self, classes: int) -> Tensor | None:
         """The alternative (n,) of each row where, with so many classes, there is no other."""
         return None
@@ -158,6 +163,10 @@ class Flip(Goal):
     def leads(self) -> bool:
         return self.confidence <= 0
 
+    def decided(self, scores: Tensor) -> Tensor:
+        other = scores.argmax(dim=-1) != self.original.reshape(-1, *[1] * (scores.dim() - 2))
+        return other if self.leads else other & super().decided(scores)
+
     def only(self, classes: int) -> Tensor | None:
         return self._other if classes == 2 else None
 
@@ -203,6 +212,10 @@ class Against(Goal):
     @property
     def leads(self) -> bool:
         return self.confidence <= 0
+
+    def decided(self, scores: Tensor) -> Tensor:
+        chosen = scores.argmax(dim=-1) == self.wanted.reshape(-1, *[1] * (scores.dim() - 2))
+        return chosen if self.leads else chosen & super().decided(scores)
 
     def only(self, classes: int) -> Tensor | None:
         return torch.zeros_like(self.wanted)

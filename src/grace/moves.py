@@ -149,6 +149,7 @@ def moves_of(problem: Problem) -> Moves:
         value = torch.where(single[..., None], anchor[..., None] + far, value)
     if space.has_integers:
         value = torch.where(space.numbers(space.is_integer)[:, None], value.round(), value)
+    value = value.clamp(low[..., None], high[..., None])  # the last rung misses the end by rounding
     parts = [value.reshape(len(anchor), -1)]
     owners = [features.repeat_interleave(VALUES)]
     if problem.model.stepwise and problem.background is not None:

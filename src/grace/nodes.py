@@ -77,7 +77,9 @@ def halved(problem: Problem, slots: Mapping[int, slice], nodes: Nodes, rate: Ten
     feature = nodes.feature.gather(1, place)[:, 0]
     low, high = nodes.low.gather(1, place), nodes.high.gather(1, place)
     middle = (low + high) / 2
-    whole, number = problem.space.is_integer[feature][:, None], problem.space.is_numeric[feature][:, None]
+    number = problem.space.is_numeric[feature][:, None]
+    # a box around a fraction in a column of whole numbers is halved like any other, so that no value of it is lost
+    whole = problem.space.is_integer[feature][:, None] & (low == low.round()) & (high == high.round())
     end = torch.where(number, torch.where(whole, middle.floor(), middle), high)
     start = torch.where(number, torch.where(whole, middle.floor() + 1, middle), low)
     options, others = nodes.options.clone(), nodes.options.clone()

@@ -6,6 +6,7 @@ Order of preference: fewest features, smallest distance, fewest digits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from itertools import combinations
 
@@ -27,6 +28,7 @@ CHUNK_BYTES = 1 << 27
 
 def polish(problem: Problem, contrast: Tensor) -> Tensor:
     """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
+    begun = contrast
     contrast, more = sayable(problem, contrast)
     contrast, again = tightened(problem, irreducible(problem, contrast), more)
     for _ in range(ROUNDS - 1):
@@ -34,7 +36,10 @@ def polish(problem: Problem, contrast: Tensor) -> Tensor:
             break
         contrast[again], rest = tightened(problem.select(again), contrast[again], more[again])
         again = again[rest]
-    return contrast
+    if problem.model.stepwise:
+        return contrast
+    # rank-one updates of the first layer round differently than whole rows do
+    return torch.where(problem.reached(contrast)[:, None], contrast, begun)
 
 
 def tightened(problem: Problem, contrast: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,13 +87,10 @@ def round_away(problem: Problem, candidate: Tensor, more: Tensor) -> tuple[Tenso
     cells = (changed, problem.rows, candidate, problem.low, problem.high)
     mask, x, value, low, high = (own(t.gather(1, columns)) for t in cells)
     lib = library(x)
-    grid = Decimals.of(digits_of(problem.space, columns, more))
-    steps, least, most = grid.steps(lib.stack([value, low, high]))
+    grid = Decimals.of(digits_of(problem.space, columns, more, x, value, low, high))
     up = value > x
-    steps = lib.where(up, lib.ceil(steps), lib.floor(steps))
-    steps = lib.maximum(lib.minimum(steps, lib.floor(most)), lib.ceil(least))
-    near = grid.values(steps)
-    near = grid.values(lib.where(near > high, steps - 1, lib.where(near < low, steps + 1, steps)))
+    steps = lib.where(up, grid.ceil(value), grid.floor(value))
+    near = grid.values(lib.maximum(lib.minimum(steps, grid.floor(high)), grid.ceil(low)))
     kept = (near >= low) & (near <= high) & lib.where(up, near > x, near < x)
     rounded = candidate.scatter(1, columns, torch.as_tensor(lib.where(mask, near, value)))
     return rounded, torch.as_tensor((kept | ~mask).all(axis=1)) & problem.reached(rounded)
@@ -108,34 +110,56 @@ def irreducible(problem: Problem, contrast: Tensor) -> Tensor:
         large = positions(count > EXHAUSTIVE)
         out[large] = drop_one_by_one(problem.select(large), out[large])
         count = (out != problem.rows).sum(dim=1)
+    for part, size in equal_counts(count, out.shape[1]):
+        out[part] = smallest_subset(problem.select(part), out[part], size)
+    return out
+
+
+def equal_counts(count: Tensor, width: int) -> Iterator[tuple[Tensor, int]]:
+    """The positions of rows with equally many changes, two to EXHAUSTIVE, and how many: not too many at a time for all
+    subsets of the changes to rows of this width."""
     for size, many in enumerate(count.bincount(minlength=2).tolist()):
         if many == 0 or not 2 <= size <= EXHAUSTIVE:
             continue
         these = positions(count == size)
-        chunk = max(1, at_once(CHUNK_BYTES, out.device) // (8 * out.shape[1] << size))
-        for start in range(0, many, chunk):
-            part = these[start : start + chunk]
-            out[part] = smallest_subset(problem.select(part), out[part], size)
-    return out
+        chunk = max(1, at_once(CHUNK_BYTES, count.device) // (8 * width << size))
+        for part in torch.split(these, chunk):
+            yield part, size
 
 
 def smallest_subset(problem: Problem, contrast: Tensor, size: int) -> Tensor:
     """The smallest proper subset of exactly `size` changes that works, and of those the nearest."""
-    rows = problem.rows[:, None]
-    taken = proper_subsets(size, contrast.device)
-    columns = first_columns(contrast != problem.rows)[:, None].expand(-1, len(taken), -1)
-    keep = torch.zeros(len(contrast), *taken.shape[:1], contrast.shape[1], dtype=torch.bool, device=contrast.device)
-    keep.scatter_(2, columns, taken.expand(len(contrast), -1, -1))
-    tried = torch.where(keep, contrast[:, None], rows)
+    taken, tried = with_subsets(problem, contrast, size)
     works = problem.reached(tried)
     some = works.any(dim=1)
     if not some.any():
         return contrast
-    cost = problem.space.distance(rows, tried)
+    cost = problem.space.distance(problem.rows[:, None], tried)
     beyond = cost.amax(dim=1, keepdim=True) * 2 + 1
     best = nearly_first(torch.where(works, cost + taken.sum(dim=1) * beyond, size * beyond))
     least = tried.gather(1, best[:, None, None].expand(-1, 1, contrast.shape[1]))[:, 0]
     return torch.where(some[:, None], least, contrast)
+
+
+def with_subsets(problem: Problem, contrast: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """The proper subsets (s, size) of exactly `size` changes, and the rows (n, s, d) with only those changes."""
+    taken = proper_subsets(size, contrast.device)
+    columns = first_columns(contrast != problem.rows)[:, None].expand(-1, len(taken), -1)
+    keep = torch.zeros(len(contrast), len(taken), contrast.shape[1], dtype=torch.bool, device=contrast.device)
+    keep.scatter_(2, columns, taken.expand(len(contrast), -1, -1))
+    return taken, torch.where(keep, contrast[:, None], problem.rows[:, None])
+
+
+def needs_every_change(problem: Problem, contrast: Tensor) -> Tensor:
+    """Whether each row (n,) has at most EXHAUSTIVE changes, no proper subset of which the model itself decides as was
+    asked for: unlike an answer, a subset needs no margin for that, and ties go as they go in the model."""
+    count = (contrast != problem.rows).sum(dim=1)
+    out = count <= EXHAUSTIVE
+    for part, size in equal_counts(count, contrast.shape[1]):
+        each = problem.select(part)
+        scores = each.model.scores(with_subsets(each, contrast[part], size)[1].flatten(0, 1))
+        out[part] = ~each.goal.decided(scores.reshape(len(part), -1, scores.shape[1])).any(dim=1)
+    return out
 
 
 @cache

@@ -113,7 +113,7 @@ class Prover:
     def roots(self) -> Nodes:
         """One node per row and class that may win, with nothing changed."""
         every = torch.arange(len(self.x), device=self.x.device)
-        self.relaxation.begin(self.untouched(every, self.relaxation.own))
+        self.relaxation.begin(self.untouched(every, self.relaxation.original))
         if exact(self.x.device):
             self.quick = self.relaxation.single(self.width)
         return self.untouched(*self.relaxation.contests(self.most > 0))
@@ -204,10 +204,11 @@ class Prover:
         last = total - without_last
         others = torch.where(reach >= last, total - reach, without_last)  # the best that the others may add
         base = nodes.bound[:, None] - total + nodes.slack[:, None]
-        x, whole = self.x[nodes.row], self.problem.space.is_integer.to(reach.dtype)
+        x = self.x[nodes.row]
         low, high = self.problem.low[nodes.row], self.problem.high[nodes.row]
-        up = torch.maximum(nodes.slope * (high - x), nodes.slope * whole)
-        down = torch.maximum(nodes.slope * (low - x), -nodes.slope * whole)
+        below, above = next_values(x, self.problem.space.is_integer)
+        up = torch.maximum(nodes.slope * (high - x), nodes.slope * (above - x))
+        down = torch.maximum(nodes.slope * (low - x), nodes.slope * (below - x))
         for j in self.slots:
             up[:, j] = down[:, j] = reach[:, j]
         # NaN excludes nothing
@@ -243,10 +244,10 @@ class Prover:
         at = feature[:, None]
         place = nodes.real.sum(dim=1, keepdim=True)
         x = self.x[nodes.row, feature]
-        whole = self.problem.space.is_integer[feature].to(x.dtype)  # the nearest other whole number
+        below, above = next_values(x, self.problem.space.is_integer[feature])
         low, high = self.problem.low[nodes.row, feature], self.problem.high[nodes.row, feature]
-        low = torch.where(upwards, torch.maximum(low, x + whole), low)
-        high = torch.where(upwards, high, torch.minimum(high, x - whole))
+        low = torch.where(upwards, torch.maximum(low, above), low)
+        high = torch.where(upwards, high, torch.minimum(high, below))
         return replace(
             nodes,
             feature=nodes.feature.scatter(1, place, at),
@@ -309,6 +310,12 @@ class Prover:
         self.found[nodes.row[index]] = point[index]
         self.status[nodes.row[index]] = FOUND
         return slope
+
+
+def next_values(x: Tensor, integer: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest values below and above x that a change may choose: the next whole numbers of an integer feature, also
+    where x itself is a fraction; x itself for any other number."""
+    return torch.where(integer, x.ceil() - 1, x), torch.where(integer, x.floor() + 1, x)
 
 
 def exact(device: torch.device) -> bool:

@@ -163,12 +163,12 @@ class Realism:
             own, spread = origins.rows[:, j], space.spread[j]
             if dependent.exact:
                 grid = Decimals.of(torch.full_like(own, digits_of(self.schema.features[j])))
-                value = grid.values(grid.steps(now).round())
+                value = grid.values(grid.nearest(now))
                 moves = (now - then).abs() > SAME * spread
             else:
                 digits = space.digits[j].to(own.dtype).expand_as(own)
                 grid = Decimals.of(digits)
-                value = grid.values(grid.steps(own + now - then).round())
+                value = grid.values(grid.nearest(own + now - then))
                 value = torch.minimum(torch.maximum(value, origins.low[:, j]), origins.high[:, j])
                 least = torch.maximum(0.5 * 10.0**-digits, LEAST * spread)
                 moves = ((now - then).abs() >= least) & (moved[:, j] == own)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from grace.bounding import Bound, Lines, Moves, dot, lines
+from grace.goal import Flip
 from grace.models.relu import ReluNetwork
 from grace.nodes import Nodes
 from grace.problem import Problem
@@ -33,7 +34,8 @@ class Relaxation:
         self.x = problem.rows
         self.down, self.up = problem.low - self.x, problem.high - self.x  # as far as each cell may move
         self.start = network.first(self.x)
-        self.own = network.scores(self.x).argmax(dim=1)
+        goal = problem.goal
+        self.original = goal.original if isinstance(goal, Flip) else network.scores(self.x).argmax(dim=1)
         self.slots: dict[int, slice] = {}  # the places of each feature's categories among all
         begin = 0
         for j, table in network.tables.items():
@@ -80,7 +82,6 @@ class Relaxation:
     def contests(self, asked: Tensor) -> tuple[Tensor, Tensor]:
         """The rows asked for, once for each class that may win, and that class."""
         wanted = self.problem.goal.winners(self.network.scores(self.x))  # (n, classes)
-        wanted[torch.arange(len(wanted), device=wanted.device), self.own] = False
         row, target = torch.nonzero(wanted & asked[:, None], as_tuple=True)
         return row, target
 
@@ -241,10 +242,10 @@ class Relaxation:
 
     def rivals(self, nodes: Nodes) -> Tensor:
         """The classes that the target must beat: the original one, or all others when it was asked for."""
-        own = self.own.index_select(0, nodes.row)
         if not self.problem.goal.asks_for_one:
-            return own[:, None]
-        classes = torch.arange(len(self.network.later[-1][1]), device=own.device).expand(len(nodes), -1)
+            return self.original.index_select(0, nodes.row)[:, None]
+        count = len(self.network.later[-1][1])
+        classes = torch.arange(count, device=nodes.target.device).expand(len(nodes), -1)
         return classes[classes != nodes.target[:, None]].reshape(len(nodes), -1)
 
     def backward(
