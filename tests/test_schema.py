@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grace import Categorical, GraceError, Numeric, Schema
-from grace.features import FEW_INTEGERS, MANY_CATEGORIES, Feature, Value
+from grace.features import MANY_CATEGORIES, Feature, Value
 
 NORMAL = np.random.default_rng(0).normal(size=1997)
 
@@ -97,11 +97,55 @@ def test_domain_is_the_middle_share_of_the_data(domain: str | float, share: floa
     assert share <= np.mean((low <= NORMAL) & (high >= NORMAL)) <= share + 0.003
 
 
-@pytest.mark.parametrize(("count", "kept"), [(FEW_INTEGERS, True), (FEW_INTEGERS + 1, False)])
-def test_integers_with_few_values_keep_their_whole_range(count: int, kept: bool) -> None:
-    values = np.append(np.full(10_000, count // 2), np.arange(count))
-    low, high = Schema.infer(pd.DataFrame({"f": values}), domain=0.9).bounds()
-    assert ((low[0], high[0]) == (0, count - 1)) is kept
+@pytest.mark.parametrize("domain", ["central", 0.9, 0.5, "minmax"])
+@given(st.lists(st.integers(-3, 8), min_size=1, max_size=300))
+def test_whole_numbers_keep_to_the_middle_share_too(domain: str | float, values: list[int]) -> None:
+    low, high = (end[0] for end in Schema.infer(pd.DataFrame({"f": values}), domain=domain).bounds())
+    tail = {"central": 0.01, "minmax": 0.0}.get(domain) if isinstance(domain, str) else (1 - domain) / 2
+    first, last = np.quantile(values, tail, method="lower"), np.quantile(values, 1 - tail, method="higher")
+    if first < last:
+        assert (low, high) == (first, last)
+    else:  # a single value, and the commonest other one
+        counts = {v: values.count(v) for v in values if v != first}
+        others = [v for v in (low, high) if v != first]
+        assert len(others) == bool(counts)
+        assert all(counts[v] == max(counts.values()) for v in others)
+
+
+def test_a_rare_count_is_no_place_to_go() -> None:
+    values = np.repeat([0, 1, 2, 8], [700, 250, 45, 5])
+    assert [end[0] for end in Schema.infer(pd.DataFrame({"f": values})).bounds()] == [0, 2]
+    assert [end[0] for end in Schema.infer(pd.DataFrame({"f": values}), domain="minmax").bounds()] == [0, 8]
+
+
+JOBS = pd.DataFrame({"job": np.repeat(["clerk", "cook", "pilot", "soldier", "spy"], [600, 380, 12, 5, 3])})
+
+
+@pytest.mark.parametrize(
+    ("domain", "rare"),
+    [("central", ("soldier", "spy")), ("minmax", ()), (0.95, ("pilot", "soldier", "spy")), (0.999, ())],
+)
+def test_rare_categories_are_not_chosen(domain: str | float, rare: tuple[str, ...]) -> None:
+    schema = Schema.infer(JOBS, domain=domain)
+    assert schema["job"].rare == rare
+    assert schema["job"].open == tuple(c for c in schema["job"].categories if c not in rare)
+    again = Schema.from_json(schema.to_json())
+    assert again == schema
+    assert Schema.infer(JOBS, domain="minmax", like=schema)["job"].rare == ()
+
+
+def test_at_least_two_categories_stay() -> None:
+    frame = pd.DataFrame({"c": np.repeat(["a", "b", "c"], [998, 1, 1])})
+    assert len(Schema.infer(frame)["c"].open) == 2
+
+
+def test_an_expert_opens_and_closes_categories() -> None:
+    always = Schema(features=(Categorical(name="job", always=("spy",), never=("cook",)),))
+    assert Schema.infer(JOBS, like=always)["job"].open == ("clerk", "pilot", "spy")
+    asked = Schema.infer(JOBS).constrain(ranges={"job": ["clerk", "soldier"]})
+    assert asked["job"].open == ("clerk", "soldier")
+    with pytest.raises(GraceError, match="always='nun' is not one of its categories"):
+        Categorical(name="job", categories=("a", "b"), always=("nun",))
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=40), st.integers(0, 4))

@@ -96,7 +96,7 @@ def observed(column: pd.Series[Any], feature: Feature | None, domain: Domain) ->
         feature = replace(feature, dtype=feature.dtype or dtype_of(column, feature))
     if isinstance(feature, Categorical):
         if column.notna().any():
-            return feature.observe(column)
+            return feature.observe(column, domain)
     else:
         values = encode_column(column, feature)
         values = values[~np.isnan(values)]

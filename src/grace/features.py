@@ -16,7 +16,7 @@ Value = str | int | float | bool
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-FEW_INTEGERS = 20  # an integer feature with at most this many values keeps its whole range
+FEW_INTEGERS = 20  # whole numbers within so short a range are scores rather than counts
 MANY_CATEGORIES = 1000
 MISSING = "missing"  # the category of a missing cell
 MOST_DECIMALS = 10
@@ -143,7 +143,7 @@ class Numeric:
         if integer is None:
             integer = bool(np.all(distinct == np.round(distinct)))
         decimals = _decimals(distinct) if self.decimals is None else self.decimals
-        observed = _range(values, distinct, integer, domain)
+        observed = _range(values, domain)
         spread = self.spread
         if spread is None:
             spread = float(np.std(np.clip(values, *_central(values, WINSOR))))
@@ -155,13 +155,13 @@ class Numeric:
 
     def ranged(self, values: Floats, domain: Domain) -> Numeric:
         """The same feature with the range of another domain."""
-        distinct = np.unique(values) if self.integer else values
-        return replace(self, observed=_range(values, distinct, bool(self.integer), domain))
+        return replace(self, observed=_range(values, domain))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Categorical:
-    """One of a few values. `never` lists categories a row may have but no change may choose. Where they are `ordered`,
+    """One of a few values. `never` lists categories a row may have but no change may choose; so are those that are
+    `rare` in the data, but for what an expert lists in `always`. Where categories are `ordered`,
     a change of one `spread` in rank counts `cost` in the distance, and they may be increase_only or decrease_only; else
     any change counts. With `gaps`, the category "missing" is a missing cell to the model; `other`, if given, is the
     category of all values that are not listed. `columns`, one per category, are those of the table if the feature is a
@@ -174,6 +174,8 @@ class Categorical:
     other: str = ""
     categories: tuple[Value, ...] = ()
     never: tuple[Value, ...] = ()
+    always: tuple[Value, ...] = ()
+    rare: tuple[Value, ...] = ()
     ordered: bool = False
     spread: float | None = None
     typical: Value | None = None
@@ -192,15 +194,16 @@ class Categorical:
         object.__setattr__(self, "columns", tuple(self.columns))
         if self.columns and len(self.columns) != len(self.categories):
             raise GraceError(f"feature {self.name!r}: a group has one category for each of its columns")
-        for part in ("categories", "never"):
+        for part in ("categories", "never", "always", "rare"):
             object.__setattr__(self, part, tuple(plain(c) for c in getattr(self, part)))
         _check_cost(self)
         _check_direction(self)
         if len(set(self.categories)) != len(self.categories):
             raise GraceError(f"feature {self.name!r}: a category is listed twice")
-        for value in self.never:
-            if self.categories and value not in self.categories:
-                raise GraceError(f"feature {self.name!r}: never={value!r} is not one of its categories")
+        for part in ("never", "always"):
+            for value in getattr(self, part):
+                if self.categories and value not in self.categories:
+                    raise GraceError(f"feature {self.name!r}: {part}={value!r} is not one of its categories")
         if self.other and self.categories and self.other not in self.categories:
             raise GraceError(f"feature {self.name!r}: other={self.other!r} is not one of its categories")
         if self.categories and not self.open:
@@ -214,13 +217,13 @@ class Categorical:
     @property
     def open(self) -> tuple[Value, ...]:
         """The categories that a change may choose."""
-        return tuple(c for c in self.categories if c not in self.never)
+        return tuple(c for c in self.categories if c not in self.never and c not in self.rare)
 
     def label(self, value: Value) -> str:
         """How a person says the category."""
         return self.labels.get(str(value), str(value))
 
-    def observe(self, values: pd.Series[Any]) -> Categorical:
+    def observe(self, values: pd.Series[Any], domain: Domain = "minmax") -> Categorical:
         """The same feature with whatever an expert left open filled in from the data."""
         categories, ordered = self.categories, self.ordered
         if not categories:
@@ -249,7 +252,23 @@ class Categorical:
             ranks = {category: rank for rank, category in enumerate(categories)}
             seen = np.array([ranks[plain(v)] for v in values.dropna() if plain(v) in ranks], dtype=np.float64)
             spread = float(np.std(seen)) or 1.0
-        return replace(self, categories=categories, ordered=ordered, spread=spread, typical=typical)
+        out = replace(self, categories=categories, ordered=ordered, spread=spread, typical=typical, rare=())
+        return out.ranged(values, domain)
+
+    def ranged(self, values: pd.Series[Any], domain: Domain) -> Categorical:
+        """The same feature with the categories of another domain: without the rarest ones, which together make up at
+        most the share that the domain cuts off an end of numbers. At least two stay."""
+        shares = values.value_counts(normalize=True)
+        seen = {category: 0.0 for category in self.categories if category not in self.never}
+        for value, share in zip(shares.index, shares, strict=True):
+            known = plain(value) if plain(value) in self.categories else self.other
+            if known in seen:
+                seen[known] += share
+        rarest = sorted((c for c in seen if c not in self.always), key=lambda c: seen[c])
+        together = np.cumsum([seen[c] for c in rarest])
+        few = min(int(np.searchsorted(together, tail_of(domain) + 1e-12, side="right")), len(seen) - 2)
+        rare = set(rarest[: max(0, few)])
+        return replace(self, rare=tuple(c for c in self.categories if c in rare))
 
 
 Feature = Numeric | Categorical
@@ -309,9 +328,16 @@ def plain(value: Any) -> Any:
     return scalar if scalar is None or isinstance(scalar, str | int | float | bool) else str(scalar)
 
 
-def _range(values: Floats, distinct: Floats, integer: bool, domain: Domain) -> tuple[float, float]:
-    """The range that a domain leaves; the whole of it to whole numbers of which there are few."""
-    return _central(values, 0.0 if integer and len(distinct) <= FEW_INTEGERS else tail_of(domain))
+def _range(values: Floats, domain: Domain) -> tuple[float, float]:
+    """The range that a domain leaves. A single value leaves nothing to change to, so that its range extends to the
+    commonest other one, and of several to the nearest."""
+    low, high = _central(values, tail_of(domain))
+    if low == high:
+        others, counts = np.unique(values[values != low], return_counts=True)
+        if len(others):
+            other = float(others[np.lexsort((np.abs(others - low), -counts))[0]])
+            low, high = min(low, other), max(high, other)
+    return low, high
 
 
 def _central(values: Floats, tail: float) -> tuple[float, float]:

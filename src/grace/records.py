@@ -30,7 +30,7 @@ def feature_from_dict(data: Mapping[str, Any]) -> Feature:
         )
     if kind in KINDS:
         parts["kind"] = kind
-    for key in ("observed", "categories", "never", "columns"):
+    for key in ("observed", "categories", "never", "always", "rare", "columns"):
         if isinstance(parts.get(key), list):
             parts[key] = tuple(parts[key])
     if "name" not in parts:

@@ -128,7 +128,7 @@ class Schema:
                 unknown = [v for v in span if v not in feature.categories]
                 if unknown:
                     raise GraceError(f"feature {name!r}: unknown category {unknown[0]!r} in ranges")
-                limit(name, never=tuple(c for c in feature.categories if c not in span))
+                limit(name, never=tuple(c for c in feature.categories if c not in span), rare=())
             elif len(span) != 2:
                 raise GraceError(f"feature {name!r}: a range is (low, high), not {span!r}")
             else:

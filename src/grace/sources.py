@@ -123,7 +123,7 @@ def schemas(
 def _ranged(feature: Feature, cells: pd.Series[Any], domain: Domain) -> Feature:
     """The feature with the range of another domain."""
     if isinstance(feature, Categorical):
-        return feature
+        return feature.ranged(cells, domain)
     values = encode_column(cells, replace(feature, gaps=False))
     return feature.ranged(values[~np.isnan(values)], domain)
 
