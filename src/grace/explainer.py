@@ -204,6 +204,7 @@ class Explainer:
             conflict=self._conflict(settings.gamma),
             max_features=settings.max_features,
             prefer=settings.prefer,
+            among=settings.among,
             steps=settings.steps,
             neighbours=settings.neighbours,
             local_model=settings.local_model,

@@ -59,6 +59,7 @@ class Problem:
     conflict: Tensor
     max_features: int = 5
     prefer: str = "fewest"
+    among: str = "nearest"
     steps: int = 200
     neighbours: int = 4
     local_model: str = "logistic"

@@ -15,6 +15,7 @@ from grace.space import NORMS
 CHOICES = {
     "method": tuple(METHODS),
     "prefer": ("fewest", "nearest"),
+    "among": ("nearest", "steady"),
     "distance": tuple(NORMS),
     "local_model": ("logistic", "tree"),
     "missing": ("error", "fill"),
@@ -29,6 +30,8 @@ class Settings:
     max_features: int = 5
     gamma: float = 0.5
     prefer: str = "fewest"
+    among: str = "nearest"
+    """Which of answers with equally few features: the nearest, or the nearest with room around it."""
     distance: str = "l1"
     confidence: float = 0.0
     n: int = 1
@@ -54,6 +57,11 @@ class Settings:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise GraceError(f"{name}={getattr(self, name)!r} is unknown; use one of {', '.join(choices)}")
+        if self.among == "steady" and (self.method != "search" or self.prefer != "fewest"):
+            raise GraceError(
+                "among='steady' chooses among answers with equally few features: use it with "
+                "method='search' and prefer='fewest'"
+            )
         for name in ("max_features", "n", "steps", "neighbours"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:

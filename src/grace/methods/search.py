@@ -13,6 +13,7 @@ from torch import Tensor
 from grace.arrays import first_true
 from grace.boundary import ROUNDING
 from grace.methods.back import way_back
+from grace.methods.steady import steadied, steadiness
 from grace.methods.walk import both, gradient
 from grace.moves import Moves, moves_of
 from grace.polish import polish
@@ -43,7 +44,8 @@ def search(problem: Problem) -> Tensor:
         solved = hits.flatten(1).any(dim=1)
         rows = positions(solved)
         if len(rows):
-            near = nearest_answers(part.select(rows), moves.select(rows), states[rows], hits[rows])
+            few = FINALISTS if problem.among == "nearest" else CANDIDATES
+            near = nearest_answers(part.select(rows), moves.select(rows), states[rows], hits[rows], few)
             candidates += [(left[rows[index]], answers) for index, answers in near]
         rest = positions(~solved) if problem.prefer == "fewest" else torch.arange(len(left), device=left.device)
         left, part, margin = left[rest], part.select(rest), margin[rest]
@@ -64,9 +66,11 @@ def search(problem: Problem) -> Tensor:
     owner = torch.cat([index for index, _ in candidates]) if candidates else left[:0]
     if len(owner):
         part = problem.select(owner)
-        polished = polish(part, torch.cat([rows for _, rows in candidates]))
-        best = best_of_each(part, polished, owner, len(found))
-        found[owner[best]] = polished[best]
+        answers = polish(part, torch.cat([rows for _, rows in candidates]))
+        if problem.among == "steady":
+            answers = steadied(part, answers)
+        best = best_of_each(part, answers, owner, len(found))
+        found[owner[best]] = answers[best]
     return found
 
 
@@ -79,11 +83,15 @@ def walks(problem: Problem) -> list[Tensor]:
 
 def best_of_each(problem: Problem, answers: Tensor, owner: Tensor, rows: int) -> Tensor:
     """The place of the best answer of each of so many rows that has any: by default that with the fewest features, and
-    of those the nearest; lengths equal but for rounding are equal."""
+    of those the nearest, the nearest that is steady, or the widest if none is; lengths equal but for rounding are."""
     count = (answers != problem.rows).sum(dim=1).to(answers.dtype)
     length = problem.space.distance(problem.rows, answers)
+    keys = [length, count] if problem.prefer == "nearest" else [count, length]
+    if problem.among == "steady":
+        width = steadiness(problem, answers)
+        keys = [count, 1 / width.clamp(1e-9, 1), length]
     use = torch.ones_like(owner, dtype=torch.bool)
-    for value in (length, count) if problem.prefer == "nearest" else (count, length):
+    for value in keys:
         least = value.new_full((rows,), torch.inf).scatter_reduce(0, owner, value.masked_fill(~use, torch.inf), "amin")
         use &= value <= least[owner] * (1 + 1e-9)
     place = torch.arange(len(owner), device=owner.device)
@@ -177,9 +185,11 @@ def next_beam(problem: Problem, moves: Moves, states: Tensor, margin: Tensor) ->
     return rows.gather(1, rank[:, :, None].expand(-1, -1, rows.shape[2]))
 
 
-def nearest_answers(problem: Problem, moves: Moves, states: Tensor, hits: Tensor) -> list[tuple[Tensor, Tensor]]:
+def nearest_answers(
+    problem: Problem, moves: Moves, states: Tensor, hits: Tensor, most: int
+) -> list[tuple[Tensor, Tensor]]:
     """Of the moves that reach the goal: bring the nearest of different features to the boundary, and return
-    the nearest of those, each with the rows it belongs to."""
+    at most so many of those, the nearest, each with the rows it belongs to."""
     base = problem.space.cost(problem.rows[:, None], states).sum(dim=2)
     cost = base[:, :, None] + moves.cost(problem)[:, None]
     best, where = per_feature_best(torch.where(hits, -cost, -torch.inf), moves, states.shape[2])
@@ -189,7 +199,7 @@ def nearest_answers(problem: Problem, moves: Moves, states: Tensor, hits: Tensor
     rows, feature = grown(states, moves, order, where)
     rows = to_boundary(problem, moves, rows, feature, usable)
     length = problem.space.distance(problem.rows[:, None], rows)
-    order = nearly_sorted(finite(torch.where(usable, -length, -torch.inf)))[:, :FINALISTS]
+    order = nearly_sorted(finite(torch.where(usable, -length, -torch.inf)))[:, :most]
     usable = usable.gather(1, order)
     rows = rows.gather(1, order[:, :, None].expand(-1, -1, rows.shape[2]))
     out = []
