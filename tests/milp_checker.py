@@ -156,7 +156,7 @@ class Search:
             own = weights.inputs[j].part(cell.value)
             if cell.codes is not None:
                 self.chosen[j] = {c: program.variable(0, 1, integer=True) for c in cell.codes}
-                taken = {b: 1.0 for b in self.chosen[j].values()} | {on: -1.0}
+                taken = dict.fromkeys(self.chosen[j].values(), 1.0) | {on: -1.0}
                 program.rows.append((taken, 0.0, 0.0))
                 ends = [weights.inputs[j].part(c) - own for c in cell.codes]
             else:
