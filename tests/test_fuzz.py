@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 import grace
-from fuzz_cases import FAMILIES, Case, case_of, codes, question, sequential, table
+from fuzz_cases import FAMILIES, Case, case_of
+from fuzz_parts import codes, question, sequential, table
 from fuzz_review import Model, Report, answer_problems, check_proof, question_of, review, tried
 from grace import datasets, training
 from grace.goal import Against
