@@ -72,9 +72,14 @@ class Judge:
 
     def typed(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows as they come out of a text file."""
-        words = {f.name: type(f.categories[0]) for f in self.features if isinstance(f, grace.Categorical)}
-        said = io.StringIO(frame.to_csv(index=False))
-        return pd.read_csv(said, dtype=words, keep_default_na=False, na_values=[], float_precision="round_trip")
+        said = pd.read_csv(io.StringIO(frame.to_csv(index=False)), dtype=str, keep_default_na=False)
+        for f in self.features:
+            if isinstance(f, grace.Categorical):
+                cells = {str(c): c for c in f.categories}
+                said[f.name] = said[f.name].map(cells).astype(object)
+            else:
+                said[f.name] = [float(cell) for cell in said[f.name]]
+        return said
 
     def predict(self, frame: pd.DataFrame) -> Array:
         parts = [self.model.predict(frame.iloc[i : i + AT_ONCE]) for i in range(0, len(frame), AT_ONCE)]
