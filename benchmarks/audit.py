@@ -5,7 +5,7 @@
 On every embedded table, by every method and in three domains, each contrastive row is written to CSV and read again, as
 if typed in, and put to the model. It has to have the class that was said (flip), at most K changes (features), no two
 of them redundant (gamma), every new value in its range (domain), all other cells bit-equal (untouched), and no part of
-its changes may be enough (irreducible); and no answer that was found may be missing (lost). `nearest` and `deepfool`
+its changes may be enough (irreducible); no answer that was found may be missing (lost). `nearest` and `deepfool`
 promise no more than the class. Then sentences in every style, form and language are read back by the reader of the
 tests, and typed in. Figures go to audit.csv in the folder `--out`; the exit status is 1 if anything is false.
 """
@@ -155,7 +155,8 @@ def answers(explainer: grace.Explainer, rows: pd.DataFrame, method: str, domain:
     for check in ("features", "gamma", "domain"):
         if check not in kept:
             fails[check][:] = False
-    fails["lost"] = ~batch.success & batch.answers.checks["flip"] & ~batch.answers.trivial & bool(kept)
+    found = np.all([batch.answers.checks[check] for check in ("flip", "features", "gamma")], axis=0)
+    fails["lost"] = found & ~batch.success & ~batch.answers.trivial & bool(kept)
     wrong = np.any(list(fails.values()), axis=0)
     counts = {check: int(fail.sum()) for check, fail in fails.items()}
     return {"rows": len(rows), "checked": len(done), "false": int(wrong.sum()), **counts}

@@ -144,10 +144,13 @@ def answer_problems(case: Case, model: Model, question: Question, x: Array, e: E
     scores = model.scores(x[None])[0]
     if scores.max() - scores[model.classes.index(e.original_class)] > NOISE * (1 + np.abs(scores).max()):
         yield f"the original class is not {e.original_class}"
+    already = bool(reached(model, question.aim, x[None], strict=not case.exact)[0])
     if not e.success:
-        if e.checks["flip"] and e.miss["why"] != "already":
+        if e.miss["why"] != "already" and e.checks["flip"] and e.checks["features"] and e.checks["gamma"]:
             yield "an answer was found and lost"
         return
+    if already:
+        yield "changes are given though the row is already what was asked for"
     new = model.encode(e.contrast)
     changed = np.flatnonzero(new != x)
     if {c.name for c in e.changes} != {model.schema.names[j] for j in changed}:
@@ -163,11 +166,11 @@ def answer_problems(case: Case, model: Model, question: Question, x: Array, e: E
         if abs(length - e.distance) > 1e-9 * (1 + length):
             yield f"the distance is {length}, not {e.distance}"
     if e.checks["irreducible"]:
-        parts = [s for size in range(len(changed)) for s in combinations(changed, size)]
+        parts = [s for size in range(1, len(changed)) for s in combinations(changed, size)]
         rows = np.repeat(x[None], len(parts), axis=0)
         for row, part in zip(rows, parts, strict=True):
             row[list(part)] = new[list(part)]
-        enough = reached(model, question.aim, rows, strict=not case.exact)
+        enough = reached(model, question.aim, rows, strict=not case.exact) if parts else np.zeros(0, dtype=bool)
         if enough.any():
             yield f"not irreducible: {rows[int(enough.argmax())].tolist()} is enough"
 
