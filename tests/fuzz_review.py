@@ -52,8 +52,8 @@ class Report:
 class Model:
     """The model as whoever made it would ask it: scores of encoded rows, where a tie goes to the lower class."""
 
-    def __init__(self, case: Case) -> None:
-        self.case, self.schema = case, case.explainer.schema
+    def __init__(self, case: Case, seconds: float = 20.0) -> None:
+        self.case, self.schema, self.seconds = case, case.explainer.schema, seconds
         self.classes = list(case.explainer.model.classes)
         self.weights: Weights | None = None
         if case.module is not None:
@@ -88,9 +88,9 @@ class Model:
         )
 
 
-def review(case: Case) -> Report:
-    """All that was claimed about the rows of a case."""
-    model, report = Model(case), Report()
+def review(case: Case, seconds: float = 20.0) -> Report:
+    """All that was claimed about the rows of a case; the MILP gets so many seconds for each proof."""
+    model, report = Model(case, seconds), Report()
     asked = [model.encode(row) for row in case.rows.to_dict("records")]
     batch = answered(case)
     for i, x in enumerate(asked):
@@ -99,7 +99,7 @@ def review(case: Case) -> Report:
         for problem in answer_problems(case, model, known, x, e):
             report.false.append(f"row {i}: {problem}")
         report.answers += 1
-        if e.proof is not None and (case.module is not None):
+        if e.proof is not None:
             check_proof(case, model, known, e, report, f"row {i}")
     return report
 
@@ -209,7 +209,7 @@ def check_proof(case: Case, model: Model, question: Question, e: Explanation, re
 def opinion(model: Model, question: Question) -> Verdict:
     """By the MILP, or for a module that is no plain network by trying out."""
     if model.weights is not None:
-        return decide(model.weights, question, model.scores)
+        return decide(model.weights, question, model.scores, model.seconds)
     found = tried(model.scores, question)
     return Verdict("no" if found is None else "yes", found)
 
