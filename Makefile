@@ -6,7 +6,7 @@ QUICK := schema information models ranking methods reference search polish certi
   store bad_input datasets
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: demo test check test-all bench lint browser clean
+.PHONY: demo test check test-all bench audit lint browser clean
 
 demo: .venv/.base  ## train on embedded data and explain a prediction
 	$(BIN)/grace demo
@@ -28,6 +28,9 @@ bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/mixed.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/speed.py --peers
+
+audit: .venv/.dev  ## check answers and sentences again from outside, on all tables
+	$(BIN)/python benchmarks/audit.py
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
