@@ -52,8 +52,8 @@ class Numeric:
     one `spread` counts `cost` in the distance. `kind` is one of KINDS and `style` one of STYLES; left empty,
     the one follows from the data and the other from the kind. `dtype` is the column's type where cells are more than
     numbers (see `grace.columns`); with `gaps`, a cell may be missing, which the model takes for a value of its own and
-    no change touches. `phrase` is the subject of sentences ("the patient … older") and `noun` what the feature itself is
-    called, where that is something else ("age"). `translations` has the words in other languages."""
+    no change touches. `phrase` is the subject of sentences ("the patient … older") and `noun` what the feature itself
+    is called, where that is something else ("age"). `translations` has the words in other languages."""
 
     name: str
     kind: str = ""
