@@ -265,7 +265,8 @@ def values(s: Spoken, code: str, *, old_first: bool) -> Pattern:
     elif code == "de" and s.been != "gewesen" and not s.count():
         front = "mit einem Wert von "
     share = s.unit.startswith(("percentage", "Prozentpunkt"))
-    unit = " %" if share else f"(?: (?:{s.unit}))" if s.unit else ""
+    unit = f"(?: (?:{s.unit}))" if s.unit and not s.unit.startswith(("steps", "Stufen")) else ""
+    unit = " %" if share else unit
     old = {"older": " old", "älter": " alt"}.get(s.more, "")
     instead = "instead of" if code == "en" else "statt"
     pattern = f"{front}({t.about})?{NUMBER}{unit}{old} {instead} ({t.about})?{NUMBER}{' %' if share else ''}"

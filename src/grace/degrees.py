@@ -154,8 +154,9 @@ def short(size: Decimal, digits: int = DIGITS) -> Decimal:
 
 
 def replaced(old: Decimal, new: Decimal) -> Instead:
-    """The new value as it is. The old one is no longer than it has to be to lie on the same side of it."""
-    for digits in range(DIGITS, MOST_DIGITS):
+    """The new value as it is. The old one, if it has more decimals, is no longer than it has to be to lie on the same
+    side of it."""
+    for digits in range(DIGITS, MOST_DIGITS) if places(old) > places(new) else ():
         said = short(old, digits)
         if said != new and (said > new) == (old > new):
             return Instead(new, said, about_old=said != old)

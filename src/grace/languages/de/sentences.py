@@ -13,7 +13,7 @@ from decimal import Decimal
 from grace.degrees import LITTLE, Becomes, By, Instead, Said, Times, Way
 from grace.features import Feature, Numeric
 from grace.languages import Facts, Part, category, grouped, listed, upper
-from grace.languages.de.words import AND, POINTS, POSITIVE, TIMES, amount, measured, number, quoted
+from grace.languages.de.words import AND, POSITIVE, TIMES, VALUE_UNITS, amount, measured, number, quoted
 
 
 def would(feature: Feature) -> str:
@@ -83,7 +83,7 @@ def _instead(feature: Numeric, first: tuple[Decimal, bool], second: tuple[Decima
         front = "mit einem Anteil von "
     elif feature.been != "gewesen" and feature.more != "mehr":
         front = "mit einem Wert von "
-    said = measured(feature, b) if feature.unit == POINTS else number(b)
+    said = number(b) + VALUE_UNITS.get(feature.unit, "")
     return f"{front}{'etwa ' if a_about else ''}{measured(feature, a)}{old} statt {'etwa ' if b_about else ''}{said}"
 
 

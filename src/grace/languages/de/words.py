@@ -52,7 +52,8 @@ REGULAR = (
 )
 POSITIVE = dict(pair.split("=") for pair in IRREGULAR.split()) | {f"{word}er": word for word in REGULAR.split()}
 """Each comparative with its positive."""
-POINTS = "Prozentpunkte"
+VALUE_UNITS = {"Prozentpunkte": " %", "Stufen": ""}
+"""Units that only differences have, and what values have instead."""
 
 
 def named(name: str) -> str:
@@ -88,8 +89,9 @@ def amount(feature: Numeric, size: Decimal) -> str:
 
 
 def measured(feature: Numeric, size: Decimal) -> str:
-    """Shares differ by percentage points, but are so many per cent."""
-    return f"{number(size)} %" if feature.unit == POINTS else amount(feature, size)
+    """A share differs by percentage points, but is so many per cent."""
+    unit = VALUE_UNITS.get(feature.unit)
+    return amount(feature, size) if unit is None else number(size) + unit
 
 
 def has_ratios(feature: Numeric) -> bool:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from grace.degrees import LITTLE, Becomes, By, Instead, Said, Times, Way
 from grace.features import Feature, Numeric
 from grace.languages import Facts, Part, category, grouped, listed, upper
-from grace.languages.en.words import AND, POINTS, TIMES, WORDS, amount, measured, number, positive
+from grace.languages.en.words import AND, TIMES, VALUE_UNITS, WORDS, amount, measured, number, positive
 
 # -- what would have had to be different ------------------------------------------------------
 
@@ -43,7 +43,7 @@ def _instead(feature: Numeric, first: tuple[Decimal, bool], second: tuple[Decima
     (a, a_about), (b, b_about) = first, second
     rate = "at a rate of " if feature.more == "more often" else ""
     old = " old" if feature.more == "older" else ""
-    said = measured(feature, b) if feature.unit == POINTS else number(b)
+    said = number(b) + VALUE_UNITS.get(feature.unit, "")
     return (
         f"{rate}{'about ' if a_about else ''}{measured(feature, a)}{old} instead of {'about ' if b_about else ''}{said}"
     )

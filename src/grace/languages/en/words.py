@@ -58,7 +58,8 @@ POSITIVE = {
     **{f"{word}er": word for word in REGULAR.split()},
 }
 """Each comparative with its positive; "more …" is regular."""
-POINTS = "percentage points"
+VALUE_UNITS = {"percentage points": " %", "steps": ""}
+"""Units that only differences have, and what values have instead."""
 SINGULAR = re.compile(r"(ss|us|is|diabetes|bias|gas|lens|news|series|species|mass|class|always)$")
 UNCLEAR = re.compile(r"[,;\"“”<>]|\.\s|\b(and|been|had|because)\b|^$|^\s|\s$|\s\s")
 
@@ -94,8 +95,9 @@ def amount(feature: Numeric, size: Decimal) -> str:
 
 
 def measured(feature: Numeric, size: Decimal) -> str:
-    """Shares differ by percentage points, but are so many per cent."""
-    return f"{number(size)} %" if feature.unit == POINTS else amount(feature, size)
+    """A share differs by percentage points, but is so many per cent."""
+    unit = VALUE_UNITS.get(feature.unit)
+    return amount(feature, size) if unit is None else number(size) + unit
 
 
 def positive(comparative: str) -> str | None:
