@@ -186,7 +186,10 @@ def test_reasons_are_tried() -> None:
     narrow = explainer.explain(row, ranges={"a": (-3, -2)})[0].reason
     assert "possible if a may change freely" in narrow
     twins = next(c for c in CASES if c.name == "twins")
-    assert "possible if two features that say much the same may both change" in twins.explainer().explain(twins.rows.head(1))[0].reason
+    assert (
+        "possible if two features that say much the same may both change"
+        in twins.explainer().explain(twins.rows.head(1))[0].reason
+    )
     sure = explainer.explain(row, confidence=0.99)[0].reason
     assert "if a lower probability is enough" in sure
     four = next(c for c in CASES if c.name == "four classes")

@@ -59,8 +59,8 @@ SAID = [
     ),
     (
         [Change(AGE, 53, 33), Change(CREDIT, 0.123456, 0.3), Change(MONEY, 0.47, 0.19)],
-        "the patient been 33 years old instead of 53, and had the word 'credit' been used at a rate of 0.3 % instead of "
-        "about 0.1235 % and the word 'money' at a rate of 0.19 % instead of 0.47 %",
+        "the patient been 33 years old instead of 53, and had the word 'credit' been used at a rate of 0.3 % instead "
+        "of about 0.1235 % and the word 'money' at a rate of 0.19 % instead of 0.47 %",
     ),
     ([Change(SHADE, -0.2, 0.1)], "shade been 0.3 higher"),
     ([Change(SHADE, 0.1, -0.2777)], "shade been 0.3777 lower"),
@@ -221,7 +221,12 @@ FORMS = [
         [Change(COUNTED_DE, 3, 12), Change(NUCLEOLI_DE, 4, 2)],
         "Hätte es 9 Kerne mehr und 2 Nukleolen weniger gegeben",
     ),
-    ("de", "had", [Change(PURPOSE_DE, "education", "car (new)")], "Wäre der Zweck ein Neuwagen und nicht eine Ausbildung gewesen"),
+    (
+        "de",
+        "had",
+        [Change(PURPOSE_DE, "education", "car (new)")],
+        "Wäre der Zweck ein Neuwagen und nicht eine Ausbildung gewesen",
+    ),
     (
         "de",
         "had",

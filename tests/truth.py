@@ -6,14 +6,21 @@ import re
 from decimal import Decimal
 
 import grace
-from grace import Explanation, Schema
+from grace import Categorical, Explanation, Numeric, Schema
 from reading import Claim, Proven, Reading, readings, typed
 
 ABOUT_AMOUNT, ABOUT_RATIO, SLIGHTLY = Decimal("0.15"), Decimal("0.2"), Decimal("0.125")
 FOUR_DIGITS = Decimal("0.0005")  # how near a number is to itself with four significant digits
 
 
-def check(reading: Reading, e: Explanation, style: str) -> None:
+def noun(feature: Numeric | Categorical, code: str) -> str:
+    """What the feature is called: by its noun, else its phrase, else its name."""
+    words = feature.translations.get(code, {}) if code == "de" else vars(feature)
+    plain = f"der Wert von „{feature.name}“" if code == "de" else feature.name.replace("_", " ")
+    return words.get("noun") or words.get("phrase") or plain
+
+
+def check(reading: Reading, e: Explanation, style: str, schema: Schema, code: str) -> None:
     """That all the reading claims is so, as vaguely as it is said."""
     assert (reading.before, reading.after) == (e.original_class, e.contrast_class)
     assert sorted(c.name for c in reading.claims) == sorted(c.name for c in e.changes)
@@ -43,12 +50,21 @@ def check(reading: Reading, e: Explanation, style: str) -> None:
         else:
             assert abs(share - number) <= 0.5 + 1e-9
     if reading.proven is not None:
-        conditions(reading.proven, e)
+        conditions(reading.proven, e, schema, code)
 
 
-def conditions(said: Proven, e: Explanation) -> None:
+def conditions(said: Proven, e: Explanation, schema: Schema, code: str) -> None:
     """That a sentence claims no more than its proof: it names every limit of the record."""
     proof = e.proof
+    for words, names in (
+        (said.fixed, [*proof["frozen"], *proof["missing"]]),
+        (said.up, proof["increase_only"]),
+        (said.down, proof["decrease_only"]),
+    ):
+        if len(names) > 3:
+            assert re.search(r"\d+", words)[0] == str(len(names))
+        else:
+            assert all(noun(schema[name], code) in words for name in names)
     assert proof["verdict"] == "minimal"
     assert said.fewer == len(e.changes) - 1
     assert bool(said.fixed) == bool(proof["frozen"] or proof["missing"])
@@ -103,7 +119,7 @@ def true(
     problems = []
     for reading in found:
         try:
-            check(reading, e, style)
+            check(reading, e, style, schema, code)
         except AssertionError as problem:
             problems.append(problem)
             continue

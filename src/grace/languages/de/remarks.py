@@ -71,7 +71,9 @@ def _hint(ways: Sequence[Mapping[str, Any]]) -> str:
     """What would help, each on its own; features of which any one would do are named together."""
     alone = [way["value"][0] for way in ways if way["limit"] == "free" and len(way["value"]) == 1]
     said = list(dict.fromkeys(_way(alone=alone, **way) for way in ways))
-    return f"möglich {', oder '.join(said)}" if said else "auch nicht, wenn eine einzelne Grenze entfällt"
+    if not said:
+        return "auch nicht, wenn eine einzelne Grenze entfällt"
+    return f"möglich{',' if said[0].startswith('wenn ') else ''} {', oder '.join(said)}"
 
 
 def _way(alone: Sequence[str], limit: str, value: Any = None) -> str:

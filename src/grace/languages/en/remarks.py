@@ -62,7 +62,7 @@ def reason(miss: Mapping[str, Any], limits: Limits) -> str:
     towards = f" in favour of {limits.towards}" if limits.towards else ""
     where = "the allowed ranges" if miss.get("own_ranges") else RANGES.get(miss["domain"], RANGES["central"])
     within = f"within {where}{f' {AND} categories' if limits.categories else ''}"
-    said = f"no contrast{towards} {exists}{_at_least(limits)} with at most {most} {within}"
+    said = f"no contrast{towards}{_at_least(limits)} {exists} with at most {most} {within}"
     return f"{', '.join([said, *_conditions(limits)])}; {_hint(miss['ways'])}"
 
 
