@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import grace
@@ -175,6 +175,32 @@ def test_rounded_amounts_are_near(size: Decimal) -> None:
     near = degrees.rounded(size)
     assert abs(near - size) <= Decimal("0.15") * size
     assert len(near.as_tuple().digits) <= 2
+
+
+NUMBERS = st.floats(-1e9, 1e9).filter(lambda v: v == 0 or abs(v) > 1e-9).map(lambda v: Decimal(repr(v)))
+
+
+@given(NUMBERS, NUMBERS)
+def test_values_that_are_rounded_stay_near_and_on_their_side(old: Decimal, new: Decimal) -> None:
+    assume(old != new)
+    exactly, roughly = degrees.replaced(old, new), degrees.roughly(old, new)
+    assert exactly.new == new
+    assert not exactly.about_new
+    assert abs(exactly.old - old) <= abs(old) * Decimal("0.0005")
+    for said in (exactly, roughly):
+        assert (said.old > said.new) == (old > new)
+        assert said.old != said.new
+        assert (said.about_old, said.about_new) == (said.old != old, said.new != new)
+        assert abs(said.old - old) <= abs(old) * Decimal("0.15")
+        assert abs(said.new - new) <= abs(new) * Decimal("0.15")
+
+
+@given(NUMBERS, NUMBERS)
+def test_a_difference_is_said_exactly_or_not_at_all(old: Decimal, new: Decimal) -> None:
+    assume(old != new)
+    size = degrees.sayable(replace(SHADE, decimals=10, spread=1.0), old, new)
+    assert size is None or size == abs(new - old)
+    assert size is None or degrees.width(size) <= max(degrees.DIGITS, degrees.width(new))
 
 
 # -- because, and other languages -----------------------------------------------------------------------

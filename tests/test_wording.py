@@ -16,7 +16,8 @@ from test_sentences import explainer_of, templates
 
 JARGON = (
     r"\b(too (high|low|many|few|often|rarely|long|short|old|young)|zu (hoch|niedrig|viele|wenige|oft|selten)"
-    r"|method|Methode|central|zentral\w*|minmax|max_features|max_calls|gamma(?! ray)|domain|spreads?|(?<!cube )root of|SU|None|nan)\b"
+    r"|method|Methode|central|zentral\w*|minmax|max_features|max_calls|gamma(?! ray)|domain|spreads?"
+    r"|(?<!cube )root of|SU|None|nan)\b"
 )
 QUOTES = {"en": ("“", "”"), "de": ("„", "“")}
 STYLES = ("exact", "magnitude", "relative", "auto")
