@@ -19,14 +19,29 @@ NUMBER = rf"({MINUS}?\d+(?:[.,]\d+)*)"
 
 @dataclass(frozen=True)
 class Claim:
-    """What a clause says of a feature: `what` is "by" (size, signed), "to" (value), "times" (ratio), "over" or "under"
-    (a ratio), "slightly" or "way" (a sign), or "category" (the new one, and in a because clause the old)."""
+    """What a clause says of a feature: `what` is "by" (size, signed), "to" (value, and the old one), "times" (ratio),
+    "over" or "under" (a ratio), "slightly" or "way" (a sign), or "category" (the new one and the old)."""
 
     name: str
     what: str
     size: object
     about: bool = False
     old: object = None
+    about_old: bool = False
+
+
+@dataclass(frozen=True)
+class Proven:
+    """What a sentence says to be proven: that so many changes are too few, and under which conditions."""
+
+    fewer: int
+    categories: bool
+    fixed: str
+    up: str
+    down: str
+    distinct: bool
+    towards: str
+    confidence: str
 
 
 @dataclass(frozen=True)
@@ -36,7 +51,7 @@ class Reading:
     before: object
     after: object
     sure: str | None
-    fewer: str | None
+    proven: Proven | None
 
 
 @dataclass(frozen=True)
@@ -96,7 +111,11 @@ TONGUES = {
             ("because", "Because ", ", the model ", True),
         ],
         sure=r" \(the model (?:would then have been|was) (.*) sure\)",
-        fewer=r" Within these ranges, no (.*) changes? (?:could have done it|would have been enough to change that)\.",
+        fewer=r" Within these ranges(?P<categories> and categories)?(?:, with (?P<fixed>.*?) as (?:it is|they are))?"
+        r"(?:, with (?P<up>.*?) only going up)?(?:, with (?P<down>.*?) only going down)?"
+        r"(?P<distinct>, without two features that say much the same)?, no (?P<fewer>\w+) changes? "
+        r"(?:could have done it|would have been enough to change that|could have led to (?P<towards>.*?))"
+        r"(?: with a probability of at least (?P<confidence>.*) %)?\.",
     ),
     "de": Tongue(
         point=",",
@@ -121,7 +140,11 @@ TONGUES = {
             ("because", "Weil ", ", hat das Modell ", True),
         ],
         sure=r" \(das Modell (?:wäre sich dann zu (.*) sicher gewesen|war sich zu (.*) sicher)\)",
-        fewer=r" Innerhalb dieser Bereiche hätten? keine (.*) Änderung(?:en)? genügt\.",
+        fewer=r" Innerhalb dieser Bereiche(?P<categories> und Kategorien)?(?: \((?:unverändert: (?P<fixed>.*?))?(?:; )?"
+        r"(?:nur steigend: (?P<up>.*?))?(?:; )?(?:nur fallend: (?P<down>.*?))?(?:; )?"
+        r"(?P<distinct>ohne zwei Merkmale, die weitgehend dasselbe sagen)?\))? hätten? keine (?P<fewer>\w+) "
+        r"Änderung(?:en)?(?: mit einer Wahrscheinlichkeit von mindestens (?P<confidence>.*) %)? "
+        r"(?:genügt|zu „(?P<towards>.*)“ geführt)\.",
     ),
 }
 
@@ -157,7 +180,13 @@ def spoken(feature: Numeric | Categorical, code: str) -> Spoken:
     if isinstance(feature, Categorical):
         known = feature.labels if english else words.get("labels", {})
         for c in feature.categories:
-            missing = str(c) if english else "„keine Angabe“" if c == "missing" else f"„{c}“"
+            label = str(c)
+            if (
+                "_" in label
+                and sum(str(o).replace("_", " ") == label.replace("_", " ") for o in feature.categories) < 2
+            ):
+                label = label.replace("_", " ")
+            missing = label if english else "„keine Angabe“" if c == "missing" else f"„{label}“"
             labels[known.get(str(c), missing)] = c
     return Spoken(
         feature=feature,
@@ -187,18 +216,14 @@ Pattern = tuple[str, Callable[[re.Match[str]], Claim]]
 
 
 def degrees(s: Spoken, code: str) -> Iterator[Pattern]:
-    """ "7 points lower", "half as high", "lower", "0.35 instead of 0.2777779", or the new category."""
+    """ "7 points lower", "half as high", "lower", "0.35 instead of about 0.2778", or the new category and the old."""
     t, name = TONGUES[code], s.feature.name
     if isinstance(s.feature, Categorical):
-        for label, value in s.labels.items():
-            yield re.escape(label), lambda m, v=value: Claim(name, "category", v)
+        yield from categories(s, code, old_first=False)
         return
     unit = f"(?: (?:{s.unit}))" if s.unit else ""
     about = f"(?P<about>{t.about})?"
-    instead = "instead of" if code == "en" else "statt"
-    yield f"{NUMBER}{unit} {instead} {NUMBER}", lambda m: Claim(name, "to", t.number(m[1]))
-    if code == "de":
-        yield f"mit einem Wert von {NUMBER} statt {NUMBER}", lambda m: Claim(name, "to", t.number(m[1]))
+    yield values(s, code, old_first=False)
     for sign, way in ((1, s.more), (-1, s.less)):
         word = re.escape(way)
         size = f"{NUMBER}{unit} {word}"
@@ -229,38 +254,58 @@ def degrees(s: Spoken, code: str) -> Iterator[Pattern]:
         yield t.under + tail, lambda m: Claim(name, "under", Decimal("0.1"))
 
 
-def toos(s: Spoken, code: str) -> Iterator[Pattern]:
-    """ "7 points too high": the change is the opposite. "A rather than B": the old and the new."""
+def values(s: Spoken, code: str, *, old_first: bool) -> Pattern:
+    """ "53 years old instead of about 33", "at a rate of 0.3 % instead of 0.1 %"."""
     t, name = TONGUES[code], s.feature.name
-    if isinstance(s.feature, Categorical):
-        apart = " rather than " if code == "en" else r" (?:statt|und nicht) "
-        for old, was in s.labels.items():
-            for new, value in s.labels.items():
-                pattern = re.escape(old) + apart + re.escape(new)
-                yield pattern, lambda m, v=value, w=was: Claim(name, "category", v, old=w)
-        return
-    unit = f"(?: (?:{s.unit}))" if s.unit else ""
+    front = ""
+    if s.more == "more often":
+        front = "at a rate of "
+    elif s.more == "häufiger" and s.been != "gewesen":
+        front = "mit einem Anteil von "
+    elif code == "de" and s.been != "gewesen" and not s.count():
+        front = "mit einem Wert von "
+    share = s.unit.startswith(("percentage", "Prozentpunkt"))
+    unit = f"(?: (?:{s.unit}))" if s.unit and not s.unit.startswith(("steps", "Stufen")) else ""
+    unit = " %" if share else unit
+    old = {"older": " old", "älter": " alt"}.get(s.more, "")
     instead = "instead of" if code == "en" else "statt"
-    yield f"{NUMBER}{unit} {instead} {NUMBER}", lambda m: Claim(name, "to", t.number(m[2]), old=t.number(m[1]))
-    if code == "de":
-        pattern = f"mit einem Wert von {NUMBER} statt {NUMBER}"
-        yield pattern, lambda m: Claim(name, "to", t.number(m[2]), old=t.number(m[1]))
-    too = "too" if code == "en" else "zu"
-    for sign, way in ((-1, s.more), (1, s.less)):
-        if way in t.positive:
-            by = "um " if code == "de" and not s.count() else ""
-            word = f"{too} {t.positive[way]}"
-            yield (
-                f"{by}(?P<about>{t.about})?{NUMBER}{unit} {word}",
-                lambda m, g=sign: Claim(name, "by", g * t.number(m[2]), bool(m["about"])),
-            )
-            yield f"{word}{unit if s.count() else ''}", lambda m, g=sign: Claim(name, "way", g)
+    pattern = f"{front}({t.about})?{NUMBER}{unit}{old} {instead} ({t.about})?{NUMBER}{' %' if share else ''}"
+
+    def claim(m: re.Match[str]) -> Claim:
+        first, second = (t.number(m[2]), bool(m[1])), (t.number(m[4]), bool(m[3]))
+        (was, was_about), (new, about) = (first, second) if old_first else (second, first)
+        return Claim(name, "to", new, about, was, was_about)
+
+    return pattern, claim
+
+
+def categories(s: Spoken, code: str, *, old_first: bool) -> Iterator[Pattern]:
+    """ "own instead of rent"."""
+    apart = " instead of " if code == "en" else r" (?:statt|und nicht) "
+    for a, first in s.labels.items():
+        for b, second in s.labels.items():
+            old, new = (first, second) if old_first else (second, first)
+            if old != new:
+                made = Claim(s.feature.name, "category", new, old=old)
+                yield re.escape(a) + apart + re.escape(b), lambda m, made=made: made
+
+
+def opposites(s: Spoken, code: str) -> Iterator[Pattern]:
+    """ "was 10 points instead of 3": what was the case, and what would have had to be."""
+    if isinstance(s.feature, Categorical):
+        yield from categories(s, code, old_first=True)
+    else:
+        yield values(s, code, old_first=True)
 
 
 def nots(s: Spoken, code: str) -> Iterator[Pattern]:
-    """ "(had) not been 3 lower": what was not the case."""
-    for pattern, claim in degrees(s, code):
-        yield (pattern if code == "en" else f"nicht {pattern}"), claim
+    """ "(was) not lower": what was not the case; in English with what is left of the verb."""
+    rest = f"{s.been[5:]} " if s.been.startswith("been ") else ""
+    rest = rest if s.been.startswith("been") else f"{s.been} "
+    for sign, way in ((1, s.more), (-1, s.less)) if isinstance(s.feature, Numeric) else ():
+        things = f"(?: (?:{s.unit}))" if s.unit and s.count() else ""
+        front = f"not {re.escape(rest)}" if code == "en" else "nicht "
+        yield f"{front}{re.escape(way)}{things}", lambda m, g=sign: Claim(s.feature.name, "way", g)
 
 
 # -- clauses ------------------------------------------------------------------------------------------
@@ -308,8 +353,9 @@ def _clauses(
             continue
         before, behind, end = verbs(s, code, form)
         for said in s.phrases:
-            for start, verb in _starts(text, said, before, behind, s, form, phrase, front, bool(done)):
-                for pattern, claim in _patterns(s, code, form, verb):
+            starts = _german(text, said, before, phrase, bool(done)) if code == "de" else ()
+            for start, verb in starts or _english(text, said, behind, s, form, phrase, front, bool(done)):
+                for pattern, claim in _patterns(s, code, form, verb, behind):
                     for stop, made in _ends(text[start:], pattern, claim):
                         rest = text[start + stop :]
                         for gap, closed in _gaps(rest, end, code, form, tail, made):
@@ -322,46 +368,51 @@ def _clauses(
                                 yield claims
                             elif after:
                                 later = () if closed else group
-                                yield from _clauses(after, features, code, form, tail, said, verb, later, claims)
+                                last = "" if closed and code == "en" else verb
+                                yield from _clauses(after, features, code, form, tail, said, last, later, claims)
 
 
-def _starts(
-    text: str, said: str, before: str, behind: str, s: Spoken, form: str, phrase: str, front: str, again: bool
+def _german(text: str, said: str, before: str, phrase: str, again: bool) -> list[tuple[int, str]]:
+    """Where the degree begins; a verb stands in front of a group, and a subject said before need not be said again."""
+    words = (before, before.capitalize(), "") if before else ("",)
+    out = [
+        (len(f"{word} {said} ".lstrip()), before)
+        for word in words
+        if (word or again or not before) and text.startswith(f"{word} {said} ".lstrip())
+    ]
+    return [*out, *([(0, before)] if again and said == phrase else [])]
+
+
+def _english(
+    text: str, said: str, behind: str, s: Spoken, form: str, phrase: str, front: str, again: bool
 ) -> Iterator[tuple[int, str]]:
-    """Where the degree begins, and the verb that holds; a verb or subject said before need not be said again."""
-    if before:  # German: at the start of a group
-        for word in (before, before.capitalize(), ""):
-            if (word or again) and text.startswith(f"{word} {said} ".lstrip()):
-                yield len(f"{word} {said} ".lstrip()), before
-        if again and said == phrase:
-            yield 0, before
+    """Where the degree begins, and the verb that holds. A verb is said once for all clauses that share it: said twice,
+    a sentence cannot be read. ("There" has a verb of its own, and so has what is compared with something else.)"""
+    if not behind:
         return
-    options = [behind, f"had not {s.been}"] if form == "because" and behind else [behind]
-    if form == "if" and behind and again:
-        options = [s.been]
+    options = dict.fromkeys([behind, behind.split(" ")[0]] if form == "because" else [behind])
+    if not s.feature.phrase and form in ("because", "typical") and behind.startswith("was"):
+        options |= dict.fromkeys(verb.replace("was", "were") for verb in options)
     for verb in options:
-        if not behind or text.startswith(f"{said} {verb} "):
-            start = f"{said} {verb} " if behind else f"{said} "
-            if text.startswith(start):
-                yield len(start), verb
-        elided = front.removeprefix("had ") if form == "if" else front
-        if behind and again and elided == verb:
+        mark = f"{verb}|{said == 'there'}"
+        if (front != mark or form == "typical") and text.startswith(f"{said} {verb} "):
+            yield len(f"{said} {verb} "), mark
+        if again and front == mark:
             if text.startswith(f"{said} "):
-                yield len(said) + 1, verb
+                yield len(said) + 1, mark
             if said == phrase:
-                yield 0, verb
-    if not behind and again and said == phrase:
-        yield 0, ""
+                yield 0, mark
 
 
-def _patterns(s: Spoken, code: str, form: str, verb: str) -> Iterator[Pattern]:
+def _patterns(s: Spoken, code: str, form: str, verb: str, behind: str) -> Iterator[Pattern]:
+    said = verb.split("|")[0].replace("were", "was")
     if form == "because":
-        if not verb.startswith("had not "):
-            yield from toos(s, code)
-        if verb.startswith("had not ") or code == "de":
+        if code == "de" or said == behind.replace("were", "was"):
+            yield from opposites(s, code)
+        if code == "de" or said == behind.replace("were", "was").split(" ")[0]:
             yield from nots(s, code)
     elif form == "typical" and isinstance(s.feature, Categorical):
-        yield from toos(s, code)
+        yield from opposites(s, code)
     else:
         yield from degrees(s, code)
 
@@ -375,7 +426,7 @@ def _ends(text: str, pattern: str, claim: Callable[[re.Match[str]], Claim]) -> I
 def _gaps(rest: str, end: str, code: str, form: str, tail: str, made: Claim) -> Iterator[tuple[int, bool]]:
     """What may stand behind a clause: the verb of its group, what it is compared with, and a comma or "and"."""
     joints = (
-        ["", ", ", " and ", "; ", "; and "]
+        ["", ", ", " and ", ", and ", "; ", "; and ", *([" and had ", ", and had "] if form == "had" else [])]
         if code == "en"
         else ["", ", ", " und ", " sowie ", "; ", "; und ", ", und "]
     )
@@ -390,7 +441,7 @@ def _gaps(rest: str, end: str, code: str, form: str, tail: str, made: Claim) -> 
             for joint in joints:
                 whole = verb + compared + joint
                 if rest == whole or (joint and rest.startswith(whole)):
-                    yield len(whole), bool(verb)
+                    yield len(whole), bool(verb) or joint.endswith("had ")
 
 
 # -- the sentence -------------------------------------------------------------------------------------
@@ -400,9 +451,9 @@ def readings(sentence: str, e: Explanation, schema: Schema, code: str = "en") ->
     """Every way to understand the sentence."""
     t = TONGUES[code]
     words = {} if code == "en" else schema.translations.get(code, {})
-    sure = fewer = None
+    sure = proven = None
     if match := re.search(t.fewer + r"\Z", sentence):
-        sentence, fewer = sentence[: match.start()], match[1]
+        sentence, proven = sentence[: match.start()], _proven(match)
     assert sentence.endswith("."), sentence
     sentence = sentence[:-1]
     if match := re.search(t.sure + r"\Z", sentence):
@@ -418,15 +469,22 @@ def readings(sentence: str, e: Explanation, schema: Schema, code: str = "en") ->
                     quoted = word if word.startswith("„") else f"„{word}“"
                     tail = f"{rows} in the class “{word}”" if code == "en" else f"{rows} der Klasse {quoted}"
                     for claims in clauses(body, features, code, "because", tail):
-                        found.append(Reading("because", claims, x, y, sure, fewer))
+                        found.append(Reading("because", claims, x, y, sure, proven))
                     if "typi" in body:
                         for claims in clauses(body, features, code, "typical", tail):
                             if any(c.what != "category" for c in claims):
-                                found.append(Reading("typical", claims, x, y, sure, fewer))
+                                found.append(Reading("typical", claims, x, y, sure, proven))
                 else:
                     for claims in clauses(body, features, code, form, ""):
-                        found.append(Reading("had", claims, y, x, sure, fewer))
+                        found.append(Reading("had", claims, y, x, sure, proven))
     return list(dict.fromkeys(found))
+
+
+def _proven(match: re.Match[str]) -> Proven:
+    counts = {"single": 1, "einzelne": 1, "two": 2, "zwei": 2, "three": 3, "drei": 3, "four": 4, "vier": 4}
+    said = {name: words or "" for name, words in match.groupdict().items()}
+    flags = {name: bool(said.pop(name)) for name in ("categories", "distinct")}
+    return Proven(counts[said.pop("fewer")], **flags, **said)
 
 
 def _splits(head: str, joint: str, first: bool, sentence: str) -> Iterator[tuple[str, str]]:
@@ -438,9 +496,14 @@ def _splits(head: str, joint: str, first: bool, sentence: str) -> Iterator[tuple
 
 
 def class_word(schema: Schema, label: object, code: str, words: dict) -> str:
-    if code == "en":
-        return schema.class_words.get(str(label), str(label))
-    return words.get("class_words", {}).get(str(label), f"„{label}“")
+    given = schema.class_words if code == "en" else words.get("class_words", {})
+    plain = str(label)
+    if "_" in plain and sum(str(c).replace("_", " ") == plain.replace("_", " ") for c in schema.classes) < 2:
+        plain = plain.replace("_", " ")
+    if re.fullmatch(r"\d+|True|False", plain):
+        numbered = f"{'class' if code == 'en' else 'Klasse'} {plain}"
+        plain = numbered if schema.target in (None, "class") else f"{schema.target.replace('_', ' ')} = {plain}"
+    return given.get(str(label), plain if code == "en" else f"„{plain}“")
 
 
 def _classes(rest: str, e: Explanation, schema: Schema, code: str, words: dict) -> Iterator[tuple[object, object]]:

@@ -181,8 +181,8 @@ def test_a_limit_on_questions_is_kept_and_said() -> None:
     assert not some.success[left].any()
     assert some.calls <= whole.calls // 2 + left.sum()
     i = int(np.flatnonzero(left)[0])
-    assert re.search(r"max_calls", some[i].reason)
-    assert "max_calls" in some[i].text(language="de")
+    assert re.search(r"the limit of \d+ questions to the model was reached", some[i].reason)
+    assert "Fragen an das Modell" in some[i].text(language="de")
     assert (some.contrast.iloc[i] == BOX.iloc[i]).all()
     assert explainer.explain(BOX.head(10)).success.all()  # the limit was for one call
 

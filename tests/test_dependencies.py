@@ -229,8 +229,8 @@ def test_a_miss_says_that_nothing_need_follow(explainer) -> None:
     batch = other.explain(rows, follow={"steps": ["weight"]}, max_features=1, **limits)
     assert not batch.success.any()
     assert all({"limit": "follow"} in e.miss["ways"] for e in batch)
-    assert "possible if nothing follows" in batch[0].reason
-    assert "wenn sich nichts mitändert" in batch[0].text(language="de")
+    assert "if no other feature moves along" in batch[0].reason
+    assert "wenn sich kein anderes Merkmal mitändert" in batch[0].text(language="de")
 
 
 def test_a_change_to_what_would_follow_stands(explainer) -> None:

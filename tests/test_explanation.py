@@ -73,7 +73,7 @@ def test_frames_keep_the_index(batch: grace.Explanations) -> None:
 def test_a_row_outside_the_domain_is_explained_with_a_note() -> None:
     row = pd.DataFrame([[-1.0, 0, 99.5]], columns=list("abc"))
     e = CASES[0].explainer().explain(row)[0]
-    assert e.notes == ("c is 99.5, outside the allowed range \N{MINUS SIGN}4 to 4",)
+    assert e.notes == ("the value given for c, 99.5, lies outside the allowed range \N{MINUS SIGN}4 to 4",)
     assert e.success
     for change in e.changes:
         assert -4 <= change.new <= 4

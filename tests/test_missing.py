@@ -52,11 +52,11 @@ def test_filled_rows_are_those_of_impute() -> None:
 def test_it_is_said_which_cells_were_filled_in() -> None:
     batch = EXPLAINER.explain(HOLES, missing="fill")
     median = MODEL.schema["age"].typical
-    assert f"age was missing and filled in with {median:g}" in batch[0].notes
-    ward = f"ward was missing and filled in with {MODEL.schema['ward'].typical}"
-    assert list(batch[1].notes) == [ward, "diet was missing, which the model knows as a category of its own"]
+    assert f"no value was given for age, and {median:g} was filled in" in batch[0].notes
+    ward = f"no value was given for ward, and {MODEL.schema['ward'].typical} was filled in"
+    assert list(batch[1].notes) == [ward, "no value was given for diet, which the model knows as a category of its own"]
     assert not batch[2].notes
-    assert "wurde durch" in text.notes(batch[1], "de")[0]
+    assert "wurde eingesetzt" in text.notes(batch[1], "de")[0]
     again = grace.Explanation.from_json(batch[1].to_json())
     assert again == batch[1]
     assert ward in batch[1].to_html()
@@ -105,4 +105,4 @@ def test_the_command_says_it(tmp_path) -> None:
     assert "--impute" in CliRunner().invoke(main, args).stderr
     said = CliRunner().invoke(main, [*args, "--impute"])
     assert said.exit_code == 0
-    assert "Note: age was missing and filled in" in said.stdout
+    assert "Note: no value was given for age, and 49 was filled in" in said.stdout

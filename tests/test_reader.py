@@ -80,13 +80,14 @@ def test_what_is_typical(world: tuple[grace.Explainer, Known]) -> None:
     [
         ("income been 40 lower", [50, 5, 1]),
         ("income been about 40 lower and debts 3 lower", [50, 2, 1]),
-        ("income been 40.5 lower, debts 3 higher and home rented", [49.5, 8, 2]),
+        ("income been 40.5 lower, debts 3 higher and home rented instead of owned", [49.5, 8, 2]),
         ("income been 45.25 instead of 90", [45.25, 5, 1]),
+        ("income been 45.25 instead of about 90.12 and debts 3 instead of 5", [45.25, 3, 1]),
         ("income been half as high", [45, 5, 1]),
         ("income been about two thirds as high", [60, 5, 1]),
         ("income been slightly lower", [90 * 0.875, 5, 1]),
         ("debts been less than a tenth as high", [90, 0.25, 1]),
-        ("home been none", [90, 5, 0]),
+        ("home been none instead of owned", [90, 5, 0]),
     ],
 )
 def test_grace_goes_where_it_is_told(world: tuple[grace.Explainer, Known], said: str, row: list[float]) -> None:

@@ -6,13 +6,21 @@ import re
 from decimal import Decimal
 
 import grace
-from grace import Explanation, Schema
-from reading import Claim, Reading, readings, typed
+from grace import Categorical, Explanation, Numeric, Schema
+from reading import Claim, Proven, Reading, readings, typed
 
 ABOUT_AMOUNT, ABOUT_RATIO, SLIGHTLY = Decimal("0.15"), Decimal("0.2"), Decimal("0.125")
+FOUR_DIGITS = Decimal("0.0005")  # how near a number is to itself with four significant digits
 
 
-def check(reading: Reading, e: Explanation, style: str) -> None:
+def noun(feature: Numeric | Categorical, code: str) -> str:
+    """What the feature is called: by its noun, else its phrase, else its name."""
+    words = feature.translations.get(code, {}) if code == "de" else vars(feature)
+    plain = f"der Wert von „{feature.name}“" if code == "de" else feature.name.replace("_", " ")
+    return words.get("noun") or words.get("phrase") or plain
+
+
+def check(reading: Reading, e: Explanation, style: str, schema: Schema, code: str) -> None:
     """That all the reading claims is so, as vaguely as it is said."""
     assert (reading.before, reading.after) == (e.original_class, e.contrast_class)
     assert sorted(c.name for c in reading.claims) == sorted(c.name for c in e.changes)
@@ -20,16 +28,15 @@ def check(reading: Reading, e: Explanation, style: str) -> None:
     for claim in reading.claims:
         change = changes[claim.name]
         if claim.what == "category":
-            assert claim.size == change.new
-            assert claim.old in (None, change.old)
+            assert (claim.size, claim.old) == (change.new, change.old)
             continue
         start, stop = change.old, change.new
         if reading.form == "typical":
             start, stop = e.typical[claim.name], change.old
-        holds(claim, Decimal(repr(float(start))), Decimal(repr(float(stop))))
+        holds(claim, Decimal(repr(float(start))), Decimal(repr(float(stop))), FOUR_DIGITS if style == "exact" else None)
         if style == "exact":
             assert claim.what in ("by", "to")
-            assert not claim.about
+            assert not claim.about or reading.form == "typical"
         if style == "relative":
             assert claim.what == "way"
     if reading.sure is not None:
@@ -42,22 +49,44 @@ def check(reading: Reading, e: Explanation, style: str) -> None:
             assert number - 1 < share < number
         else:
             assert abs(share - number) <= 0.5 + 1e-9
-    if reading.fewer is not None:
-        counts = {"single": 1, "einzelne": 1, "two": 2, "zwei": 2, "three": 3, "drei": 3, "four": 4, "vier": 4}
-        assert e.proof["verdict"] == "minimal"
-        assert counts[reading.fewer] == len(e.changes) - 1
+    if reading.proven is not None:
+        conditions(reading.proven, e, schema, code)
 
 
-def holds(claim: Claim, start: Decimal, stop: Decimal) -> None:
-    """That the way from one value to the other is as claimed."""
+def conditions(said: Proven, e: Explanation, schema: Schema, code: str) -> None:
+    """That a sentence claims no more than its proof: it names every limit of the record."""
+    proof = e.proof
+    for words, names in (
+        (said.fixed, [*proof["frozen"], *proof["missing"]]),
+        (said.up, proof["increase_only"]),
+        (said.down, proof["decrease_only"]),
+    ):
+        if len(names) > 3:
+            assert re.search(r"\d+", words)[0] == str(len(names))
+        else:
+            assert all(noun(schema[name], code) in words for name in names)
+    assert proof["verdict"] == "minimal"
+    assert said.fewer == len(e.changes) - 1
+    assert bool(said.fixed) == bool(proof["frozen"] or proof["missing"])
+    assert bool(said.up) == bool(proof["increase_only"])
+    assert bool(said.down) == bool(proof["decrease_only"])
+    assert said.categories == bool(proof["categories"])
+    assert said.distinct == (said.fewer > 1 and proof["redundant"])
+    assert Decimal(said.confidence.replace(",", ".") or 0) == 100 * Decimal(repr(float(proof["confidence"])))
+    assert bool(said.towards) == (proof["against"] is not None and len(e.classes) != 2)
+
+
+def holds(claim: Claim, start: Decimal, stop: Decimal, tight: Decimal | None = None) -> None:
+    """That the way from one value to the other is as claimed. `tight` is how near "about" has to be."""
     apart = stop - start
+    slack = ABOUT_AMOUNT if tight is None else tight
     if claim.what == "to":
-        assert stop == claim.size
-        assert claim.old in (None, start)
+        assert abs(stop - claim.size) <= (abs(stop) * slack if claim.about else 0)
+        assert abs(start - claim.old) <= (abs(start) * slack if claim.about_old else 0)
+        assert (claim.size - claim.old) * apart > 0
     elif claim.what == "by":
         assert apart * claim.size > 0
-        slack = abs(apart) * ABOUT_AMOUNT if claim.about else 0
-        assert abs(claim.size - apart) <= slack
+        assert abs(claim.size - apart) <= (abs(apart) * slack if claim.about else 0)
     elif claim.what == "way":
         assert apart * claim.size > 0
     else:
@@ -90,7 +119,7 @@ def true(
     problems = []
     for reading in found:
         try:
-            check(reading, e, style)
+            check(reading, e, style, schema, code)
         except AssertionError as problem:
             problems.append(problem)
             continue

@@ -19,8 +19,9 @@ answers      solves, polishes, proves and verifies; explainer puts it together; 
 memory       a budget, and how many rows fit into it at a time; asking goes through them
 demands      more to ask of answers: robust, that they hold for other models; plausibility, that they are typical;
              realistic, that they keep rules and that what depends on a change follows, by rules or by dependence
-explanation  one answer, batch many; text, pictures, report, metrics and ways_out say what was found
-degrees      how precisely a difference is said; wording finds the words, languages has one file per language
+explanation  one answer, batch many; proof_record is what was proven, and under which limits; text, pictures, report,
+             metrics and ways_out say what was found
+degrees      how precisely a difference is said; wording finds the words, languages has one package per language
 lime         LIME in the same terms; study runs the paper's user studies of both
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
 experiments  benchmarks beside other libraries, and the paper's experiments again

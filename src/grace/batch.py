@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
-from grace.answers import NOT_ASKED, Answers
+from grace.answers import Answers
 from grace.asking import Spent, asked_so_far
 from grace.cells import cell_of, changes_of, remarks
-from grace.certificate import PROVEN
 from grace.explanation import Explanation
 from grace.features import Bools, Floats, Value, plain
 from grace.figures import Range, asked_for, predicted, ranges
@@ -25,6 +24,7 @@ from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.look import look
 from grace.plausibility import plausibility
+from grace.proof_record import mentioned, miss_record, proof_record
 from grace.realistic import Realism
 from grace.robust import validity
 from grace.schema import Schema
@@ -157,6 +157,10 @@ class Explanations:
             leads_to = None if real is None else lambda rows: real.retraced(rows, old)
             return look(self.explainer, self.schema, old, moved, best, shown, asked, leads_to)
 
+        miss, proof = None if success else self._miss(i), proof_record(self, i, a)
+        noted = tuple(remarks(self.schema, a.rows[i], self._filled[i]))
+        words = replace(self._class_words(said, asked), features=mentioned(self.schema, miss, proof, *noted))
+
         return Explanation(
             row={f.name: cell_of(f, old[j]) for j, f in enumerate(features)},
             changes=tuple(changes),
@@ -167,13 +171,13 @@ class Explanations:
             before=before,
             after=after,
             success=success,
-            miss=None if success else self._miss(i),
-            proof=self._proof(i, a),
+            miss=miss,
+            proof=proof,
             checks={k: bool(v[i]) for k, v in a.checks.items()},
             distance=float(a.distance[i]),
-            remarks=tuple(remarks(self.schema, a.rows[i], self._filled[i])),
+            remarks=noted,
             settings=self.settings,
-            words=self._class_words(said, asked),
+            words=words,
             task=self.task,
             sure=self.explainer.model.sure,
             wanted=asked,
@@ -199,14 +203,7 @@ class Explanations:
             return {"why": "calls", "most": self.call["max_calls"]}
         if self._ways_out is None:
             self._ways_out = ways_out(self)
-        return {
-            "why": "none",
-            "proven": bool(self.answers.proof[i] == PROVEN),
-            "method": self.call["method"],
-            "most": self.call["max_features"],
-            "domain": self.call["domain"],
-            "ways": self._ways_out.get(i, []),
-        }
+        return miss_record(self, i, self._ways_out.get(i, []))
 
     def _typical(self, i: int, place: int, a: Answers) -> dict[str, float]:
         """What is typical of class Y in the changed numbers, if the model says Y to that as well."""
@@ -217,27 +214,6 @@ class Explanations:
             self._later += asked_so_far(self.explainer.model)[1] - begun
         usual = self._usual[place][i]
         return {self.schema.names[j]: float(usual[j]) for j in np.flatnonzero(~np.isnan(usual))}
-
-    def _proof(self, i: int, a: Answers) -> Mapping[str, Any] | None:
-        """What was proven, and about what."""
-        if a.proof[i] == NOT_ASKED:
-            return None
-        count = int(a.changed[i].sum())
-        model = self.explainer.model
-        wanted = self.call["against"]
-        return {
-            "verdict": ("minimal" if a.success[i] else "impossible") if a.proof[i] == PROVEN else "open",
-            "changes": count if a.success[i] else self.call["max_features"],
-            "distance_at_least": float(a.nearest[i]) if a.success[i] else None,
-            "domain": self.call["domain"],
-            "box": self.schema.box(a.rows[i]),
-            "against": plain(list(wanted)[i] if pd.api.types.is_list_like(wanted) else wanted),
-            "frozen": [f.name for f in self.schema.features if f.frozen],
-            "gamma": self.call["gamma"],
-            "margin": model.tolerance,
-            "precision": "float64",
-            "weights": model.fingerprint(),
-        }
 
     def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
         """The same question about some of the rows, with other settings or limits."""

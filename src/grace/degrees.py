@@ -17,6 +17,8 @@ from grace.numerals import decimal, places
 VAGUE = 0.2  # "about twice" is said of 1.75 to 2.25; no ratio or amount strays further than this share
 SAME = 0.005  # a ratio this close to the one that is said needs no "about"
 SLIGHT = 0.125
+DIGITS = 4  # significant digits that a fraction is said with, unless more are needed
+MOST_DIGITS = 18
 
 RATIOS = (
     ("1/10", 0.085, 0.115),
@@ -53,10 +55,12 @@ class By:
 
 @dataclass(frozen=True)
 class Instead:
-    """One value instead of another, where their difference is no number to say."""
+    """One value instead of another: "0.35 instead of 0.28"; either may be rounded, which is then said."""
 
     new: Decimal
     old: Decimal
+    about_new: bool = False
+    about_old: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Becomes:
-    """Another category; or another date, as text, where the days between are no round number."""
+    """Another category; or another date, as text."""
 
     new: Value
     old: Value
@@ -106,9 +110,8 @@ def difference(feature: Feature, old: Value, new: Value, asked: str | None, *, r
     style = style_of(feature, asked)
     a, b = decimal(old), decimal(new)
     if style == "exact":
-        said = exact(feature, a, b)
-        both = is_date(feature) and isinstance(said, Instead)
-        return Becomes(date_text(new), date_text(old)) if both else said
+        size = sayable(feature, a, b)
+        return values(feature, old, new) if size is None else By(size, b > a)
     if style == "relative":
         return Way(b > a)
     if ratios and has_ratio(feature, a, b):
@@ -117,12 +120,57 @@ def difference(feature: Feature, old: Value, new: Value, asked: str | None, *, r
     return By(size, b > a, about=size != apart(a, b))
 
 
-def exact(feature: Numeric, old: Decimal, new: Decimal) -> By | Instead:
-    """The difference, or both values where the difference has more digits than either is said with."""
+def values(feature: Feature, old: Value, new: Value, asked: str | None = "exact") -> Said:
+    """Both values: in the exact style the new one to the last digit, by magnitude both rounded. The direction alone
+    where the style asks for no more."""
+    if not isinstance(feature, Numeric):
+        return Becomes(new, old)
+    style = style_of(feature, asked)
+    if style == "relative":
+        return Way(float(new) > float(old))
+    if is_date(feature):
+        return Becomes(date_text(new), date_text(old))
+    a, b = decimal(old), decimal(new)
+    return replaced(a, b) if style == "exact" else roughly(a, b)
+
+
+def sayable(feature: Numeric, old: Decimal, new: Decimal) -> Decimal | None:
+    """The exact difference, unless it takes more digits to say than the new value does."""
     size = apart(old, new)
     if size is None or places(size) > max(places(new), feature.digits, 0):
-        return Instead(new, old)
-    return By(size, new > old)
+        return None
+    return None if width(size) > max(DIGITS, width(new)) else size
+
+
+def width(size: Decimal) -> int:
+    """How many significant digits a fraction has; whole numbers are said as they are."""
+    return len(size.normalize().as_tuple().digits) if places(size) else 0
+
+
+def short(size: Decimal, digits: int = DIGITS) -> Decimal:
+    """The number with so many significant digits; never less precise than a whole number."""
+    place = min(0, size.adjusted() - digits + 1)
+    return size if places(size) <= -place else size.quantize(Decimal(1).scaleb(place)).normalize()
+
+
+def replaced(old: Decimal, new: Decimal) -> Instead:
+    """The new value as it is. The old one, if it has more decimals, is no longer than it has to be to lie on the same
+    side of it."""
+    for digits in range(DIGITS, MOST_DIGITS) if places(old) > places(new) else ():
+        said = short(old, digits)
+        if said != new and (said > new) == (old > new):
+            return Instead(new, said, about_old=said != old)
+    return Instead(new, old)
+
+
+def roughly(old: Decimal, new: Decimal) -> Instead:
+    """Both values rounded, as far as the one stays above the other."""
+    ways = [rounded, *(lambda size, n=n: significant(size, n) for n in range(2, MOST_DIGITS))]
+    for way in ways:
+        a, b = way(old), way(new)
+        if a != b and (a > b) == (old > new):
+            return Instead(b, a, about_new=b != new, about_old=a != old)
+    return Instead(new, old)
 
 
 def apart(old: Decimal, new: Decimal) -> Decimal | None:
@@ -159,5 +207,14 @@ def said(name: str) -> Decimal:
 
 def rounded(size: Decimal) -> Decimal:
     """The nearest number with one significant digit, or one of 12, 15 and 25 and their like."""
+    if size <= 0:
+        return size if size == 0 else -rounded(-size)
     unit = Decimal(1).scaleb(size.adjusted())
     return min((step * unit for step in ROUND), key=lambda step: abs(step - size)).normalize()
+
+
+def significant(size: Decimal, digits: int) -> Decimal:
+    """The nearest number with so many significant digits."""
+    with localcontext() as context:
+        context.prec = digits
+        return (+size).normalize()

@@ -33,7 +33,17 @@ KINDS = {
 }
 """What a number is, and the degree in which `style="auto"` says its differences. A score and a date have no
 zero, so that "twice as high" says nothing of them."""
-WORDS = ("phrase", "plural", "unit", "unit_one", "been", "more", "less", "labels")  # what a language may say anew
+WORDS = (
+    "phrase",
+    "noun",
+    "plural",
+    "unit",
+    "unit_one",
+    "been",
+    "more",
+    "less",
+    "labels",
+)  # what a language may say anew
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +52,8 @@ class Numeric:
     one `spread` counts `cost` in the distance. `kind` is one of KINDS and `style` one of STYLES; left empty,
     the one follows from the data and the other from the kind. `dtype` is the column's type where cells are more than
     numbers (see `grace.columns`); with `gaps`, a cell may be missing, which the model takes for a value of its own and
-    no change touches. `translations` has the words in other languages."""
+    no change touches. `phrase` is the subject of sentences ("the patient … older") and `noun` what the feature itself
+    is called, where that is something else ("age"). `translations` has the words in other languages."""
 
     name: str
     kind: str = ""
@@ -61,6 +72,7 @@ class Numeric:
     decrease_only: bool = False
     cost: float = 1.0
     phrase: str = ""
+    noun: str = ""
     plural: bool = False
     unit: str = ""
     unit_one: str = ""
@@ -184,6 +196,7 @@ class Categorical:
     decrease_only: bool = False
     cost: float = 1.0
     phrase: str = ""
+    noun: str = ""
     plural: bool = False
     been: str = "been"
     labels: Mapping[str, str] = field(default_factory=dict)

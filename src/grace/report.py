@@ -216,7 +216,7 @@ def checks(e: Explanation) -> str:
     said = {
         "flip": "the class changes",
         "features": "few enough features",
-        "gamma": "no two of them redundant",
+        "gamma": "no two of them say much the same",
         "domain": "inside the ranges",
         "irreducible": "none of the changes can be left out",
         "rules": "the rules between features kept",

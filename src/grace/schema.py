@@ -32,11 +32,11 @@ from grace.features import (
 )
 from grace.frames import as_frame, no_duplicates, said, some
 from grace.groups import cells_of, columns_from, group_feature
-from grace.languages import DEFAULT
+from grace.languages import DEFAULT, load
 from grace.records import feature_from_dict, feature_to_dict, known_parts
 from grace.rules import Rule, Ruling, rule_to_json, rules_of
 from grace.rules.keeping import check_rules
-from grace.wording import translated
+from grace.wording import caption, row_words, translated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +186,9 @@ class Schema:
             raise GraceError(f"there is no feature {name!r}; features: {some(self.names)}") from None
 
     def class_word(self, label: Value) -> str:
-        return self.class_words.get(str(label), str(label))
+        """What a person calls the class."""
+        words = row_words(self, self.language)
+        return str(self.class_words.get(str(label)) or caption(words, label, load(self.language)))
 
     # -- frames and rows ----------------------------------------------------------------------
 

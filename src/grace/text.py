@@ -6,25 +6,41 @@ other styles leave open has limits, see `grace.degrees`. The words are in `grace
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from random import Random
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from grace import languages
 from grace.columns import date_text, is_date
-from grace.degrees import Becomes, By, Instead, Said, apart, check_style, difference, style_of
+from grace.degrees import By, Said, apart, check_style, difference, short, style_of, values
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
 from grace.figures import asked_for, predicted
-from grace.languages import DEFAULT, FORMS, Facts, Language, Part
+from grace.languages import DEFAULT, FORMS, Facts, Language, Limits, Part
 from grace.numerals import decimal
 from grace.wording import class_word, feature_in, row_words
 
 if TYPE_CHECKING:
     from grace.explanation import Change, Explanation
 
-__all__ = ["Saying", "comparable", "decimal", "main_clause", "notes", "number", "phrase", "reason", "sentence", "value"]
+MINIMUM = "minimal"
+"""The verdict that no change of fewer features would do, as records have it."""
+
+__all__ = [
+    "MINIMUM",
+    "Saying",
+    "comparable",
+    "decimal",
+    "main_clause",
+    "notes",
+    "number",
+    "phrase",
+    "reason",
+    "sentence",
+    "value",
+]
 
 
 class Saying(TypedDict, total=False):
@@ -58,8 +74,8 @@ def sentence(
     label = e.contrast_class if form == "had" else e.original_class
     hedge &= e.sure and e.task != "regression"
     sure = said.sure(e.probability(label, after=form == "had"), then=form == "had") if hedge else ""
-    proven = e.proof is not None and e.proof["verdict"] == "minimal" and len(e.changes) > 1
-    return f"{body}{sure}." + (f" {said.minimal(len(e.changes) - 1, form)}" if proven else "")
+    proven = e.proof is not None and e.proof["verdict"] == MINIMUM and len(e.changes) > 1
+    return f"{body}{sure}." + (f" {said.minimum(_limits(e, code, len(e.changes) - 1), form)}" if proven else "")
 
 
 def main_clause(e: Explanation, form: str, place: int, style: str | None, code: str) -> str:
@@ -89,12 +105,18 @@ def _beyond(change: Change, usual: float) -> bool:
 
 
 def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[Part, ...]:
+    """How each change is said. "Because" says values, old and new; "had" says differences, unless one of them takes
+    more digits than its value, as then all values that are said exactly are said alike."""
     language = languages.load(code)
-    out = []
-    for change in e.changes:
-        feature = feature_in(change.feature, e.words.language, code)
-        out.append(Part(feature, _said(e, change, feature, form, style, language)))
-    return tuple(out)
+    features = [feature_in(c.feature, e.words.language, code) for c in e.changes]
+    pairs = list(zip(e.changes, features, strict=True))
+    if form == "because":
+        return tuple(Part(f, values(f, c.old, c.new, style)) for c, f in pairs)
+    said = [_said(e, c, f, form, style, language) for c, f in pairs]
+    exact = [isinstance(f, Numeric) and style_of(f, style) == "exact" for f in features]
+    if form == "had" and any(alike and not isinstance(s, By) for s, alike in zip(said, exact, strict=True)):
+        said = [values(f, c.old, c.new) if alike else s for s, alike, (c, f) in zip(said, exact, pairs, strict=True)]
+    return tuple(Part(f, s) for f, s in zip(features, said, strict=True))
 
 
 def _along(e: Explanation, code: str) -> tuple[Part, ...]:
@@ -102,15 +124,8 @@ def _along(e: Explanation, code: str) -> tuple[Part, ...]:
     out = []
     for c in e.follow_on:
         feature = feature_in(c.feature, e.words.language, code)
-        numeric = isinstance(feature, Numeric) and not is_date(feature)
-        said = Instead(decimal(c.new), decimal(c.old)) if numeric else Becomes(_shown(c, "new"), _shown(c, "old"))
-        out.append(Part(feature, said))
+        out.append(Part(feature, values(feature, c.old, c.new)))
     return tuple(out)
-
-
-def _shown(change: Change, which: str) -> Value:
-    cell: Value = getattr(change, which)
-    return date_text(cell) if is_date(change.feature) else cell
 
 
 def _said(e: Explanation, change: Change, feature: Feature, form: str, style: str | None, language: Language) -> Said:
@@ -118,8 +133,9 @@ def _said(e: Explanation, change: Change, feature: Feature, form: str, style: st
         ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
         return difference(feature, change.old, change.new, style, ratios=ratios)
     usual = e.typical[change.name]
-    if style_of(feature, style) == "exact":  # not "0.35 instead of 0.2777779", as nothing typical is typed in
-        return By(abs(decimal(change.old) - decimal(usual)), float(change.old) > usual)
+    if style_of(feature, style) == "exact":  # a difference all the same, as nothing typical is typed in
+        size = abs(decimal(change.old) - decimal(usual))
+        return By(short(size), float(change.old) > usual, about=short(size) != size)
     return difference(feature, usual, change.old, style, ratios=language.has_ratios(feature))
 
 
@@ -134,14 +150,65 @@ def _facts(e: Explanation, code: str, parts: tuple[Part, ...]) -> Facts:
     return Facts(row=words["row"], rows=words["rows"], verb=words["verb"], before=before, after=after, parts=parts)
 
 
+def _limits(e: Explanation, code: str, count: int) -> Limits:
+    """What a proof about so many changes depends on, as far as it could matter. Of a record that does not say, it
+    could."""
+    proof = e.proof or {}
+    confidence = float(proof.get("confidence", e.settings.get("confidence", 0.0)) or 0.0)
+    box = dict(proof.get("box", {}))
+    fixed = [*proof.get("frozen", ()), *proof.get("missing", ())]
+    return Limits(
+        count=count,
+        fixed=_named(e, code, fixed),
+        rising=_named(e, code, proof.get("increase_only", ())),
+        falling=_named(e, code, proof.get("decrease_only", ())),
+        categories=bool(proof.get("categories", any(isinstance(v, str) for span in box.values() for v in span))),
+        distinct=count > 1 and bool(proof.get("redundant", proof.get("gamma", 1.0) < 1)),
+        confidence=confidence,
+        towards="" if proof.get("against") is None or len(e.classes) == 2 else _facts(e, code, ()).after,
+    )
+
+
+def _named(e: Explanation, code: str, names: Sequence[str]) -> tuple[Feature, ...]:
+    return tuple(_feature(e, code, name) for name in names)
+
+
+def _feature(e: Explanation, code: str, name: str) -> Feature:
+    """A feature by name with its words in a language; by a noun of its own where it is called like the row."""
+    known = next((f for f in e.words.features if f.name == name), Numeric(name=name))
+    spoken = feature_in(known, e.words.language, code)
+    if spoken.noun == row_words(e.words, code, e.task)["row"]:
+        return replace(spoken, noun=languages.load(code).named(name))
+    return spoken
+
+
 def reason(e: Explanation, code: str) -> str:
     """Why there is no answer; empty where there is one."""
-    return "" if e.miss is None else languages.load(code).reason(e.miss)
+    if e.miss is None:
+        return ""
+    language = languages.load(code)
+    words = row_words(e.words, code, e.task)
+
+    def said(way: Mapping[str, Any]) -> dict[str, Any]:
+        if way["limit"] == "free":
+            return {**way, "value": [_feature(e, code, name).noun for name in way["value"]]}
+        return {**way, "value": class_word(words, way["value"], language)} if way["limit"] == "against" else dict(way)
+
+    miss = {**e.miss, "ways": [said(way) for way in e.miss.get("ways", ())]}
+    most = int(miss.get("most", 0))
+    limits = _limits(e, code, most) if miss.get("proven") else Limits(most, confidence=miss.get("confidence", 0.0))
+    against = miss.get("against")
+    if e.wanted is not None:
+        limits = replace(limits, towards=asked_for(e.wanted, language))
+    elif against is not None and len(e.classes) > 2:
+        limits = replace(limits, towards=class_word(words, against, language))
+    return language.reason(miss, limits)
 
 
 def notes(e: Explanation, code: str) -> tuple[str, ...]:
     """What a reader should know about the row."""
-    return tuple(languages.load(code).note(remark) for remark in e.remarks)
+    language = languages.load(code)
+    return tuple(language.note(r, _feature(e, code, r["feature"]) if "feature" in r else None) for r in e.remarks)
 
 
 # -- parts of it, for tables and pictures -----------------------------------------------------
@@ -159,7 +226,7 @@ def value(feature: Feature, cell: Value, code: str = DEFAULT, own: str = DEFAULT
         return spoken.label(cell)
     if is_date(spoken):
         return date_text(cell)
-    return languages.load(code).amount(spoken, decimal(cell))
+    return languages.load(code).measured(spoken, decimal(cell))
 
 
 def number(size: Decimal, code: str = DEFAULT) -> str:

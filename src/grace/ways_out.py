@@ -35,14 +35,44 @@ def ways_out(batch: Explanations) -> dict[int, list[Way]]:
         rows = [i for i in rows if i not in out]
     found: dict[int, list[tuple[int, int, Way]]] = {i: [] for i in rows}
     for changes in relaxations(batch) if rows else []:
-        if not may_ask(batch, rows):
-            break
-        again = batch.ask_again(rows, method="search", prove=False, n=1, **changes)
-        for place, i in enumerate(rows):
-            if again.success[place]:
-                way = way_out(batch, again, place, changes)
-                found[i].append((int(again.changed.iloc[place].sum()), ORDER.index(way["limit"]), way))
+        some = _try(batch, rows, changes, found)
+        if LIMITS[0] in changes:
+            _each_alone(batch, some, found)
     return out | {i: [way for *_, way in sorted(ways, key=lambda w: w[:2])] for i, ways in found.items()}
+
+
+def _try(
+    batch: Explanations, rows: list[int], changes: dict[str, Any], found: dict[int, list[tuple[int, int, Way]]]
+) -> list[int]:
+    """Note for each row whether a limit, lifted, leads to an answer; the rows where it does."""
+    if not rows or not may_ask(batch, rows):
+        return []
+    again = batch.ask_again(rows, method="search", prove=False, n=1, **changes)
+    helped = [(place, i) for place, i in enumerate(rows) if again.success[place]]
+    for place, i in helped:
+        way = way_out(batch, again, place, changes)
+        found[i].append((int(again.changed.iloc[place].sum()), ORDER.index(way["limit"]), way))
+    return [i for _, i in helped]
+
+
+def _each_alone(batch: Explanations, rows: list[int], found: dict[int, list[tuple[int, int, Way]]]) -> None:
+    """Free each limited feature on its own where freeing all of them helped; that all do is no news if one does."""
+    names = dict.fromkeys(n for part in LIMITS for n in as_names(batch.call[part]))
+    if len(names) < 2:
+        return
+    together = {i: found[i].pop() for i in rows}
+    for name in names:
+        kept = {part: [n for n in as_names(batch.call[part]) if n != name] for part in LIMITS[:3]}
+        spans = {n: span for n, span in (batch.call["ranges"] or {}).items() if n != name}
+        _try(batch, rows, {**kept, "ranges": spans or None}, found)
+    for i, way in together.items():
+        if not any(w["limit"] == "free" for *_, w in found[i]):
+            found[i].append(way)
+
+
+def as_names(given: Any) -> list[str]:
+    """The names in a limit of a call: several, one as text, or none."""
+    return [given] if isinstance(given, str) else list(given or ())
 
 
 def may_ask(batch: Explanations, rows: list[int]) -> bool:
@@ -98,5 +128,5 @@ def way_out(batch: Explanations, again: Explanations, place: int, changes: dict[
     if "follow" in changes:
         return {"limit": "follow"}
     names = [batch.schema.names[j] for j in changed]
-    limited = {n for part in LIMITS for n in (batch.call[part] or ())}
-    return {"limit": "free", "value": [n for n in names if n in limited] or names}
+    lifted = {n for part in LIMITS for n in as_names(batch.call[part]) if n not in as_names(changes[part])}
+    return {"limit": "free", "value": [n for n in names if n in lifted] or sorted(lifted)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 
 ROW_WORDS = ("row", "rows", "verb", "class_words")
 VERBS = ("been", "more", "less")
+NUMBERED = re.compile(r"[-+]?\d+(\.\d+)?|True|False|true|false")
+NO_NAMES = ("", "class", "classes", "label", "target", "y")  # targets whose names say nothing
 
 
 def feature_in(feature: Feature, own: str, code: str) -> Feature:
-    """The feature with its words in the language `code`; `own` is that of the schema's words. A phrase and a
+    """The feature with its words in the language `code`; `own` is that of the schema's words. A phrase, a noun and a
     label are there for sure: where nobody gave any, the plain name."""
     language = load(code)
     defaults = {f.name: f.default for f in fields(feature) if f.name in WORDS and f.name != "labels"}
@@ -28,12 +31,23 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
         given = {w: getattr(feature, w) for w in defaults if getattr(feature, w) != defaults[w]} | given
     dates = language.WORDS.date if is_date(feature) else {}
     words = {**defaults, **{v: getattr(language.WORDS, v) for v in VERBS if v in defaults}, **dates, **given}
-    words["phrase"] = words["phrase"] or language.named(feature.name)
+    name = language.named(feature.name)
+    words["plural"] = words["plural"] or (not words["phrase"] and language.is_plural(name))
+    phrase = words.get("unit", "") if words["phrase"] == language.WORDS.there else words["phrase"]
+    words["noun"] = words["noun"] or phrase or name
+    words["phrase"] = words["phrase"] or name
     if isinstance(feature, Categorical):
         labels = {**(feature.labels if code == own else {}), **given.get("labels", {})}
-        plain = {str(c): language.label(c) for c in feature.categories} | {MISSING: language.WORDS.missing}
-        words["labels"] = plain | labels
+        plain = {str(c): language.label(worded(c, feature.categories)) for c in feature.categories}
+        words["labels"] = plain | {MISSING: language.WORDS.missing} | labels
     return replace(feature, **words)
+
+
+def worded(label: Value, among: Sequence[Value]) -> str:
+    """A class or category as words, "no recidivism" for no_recidivism, unless another would then be called the same."""
+    said = str(label).replace("_", " ").strip()
+    others = [str(c).replace("_", " ").strip() for c in among if c != label]
+    return said if said and said not in others else str(label)
 
 
 def row_words(schema: Schema, code: str, task: str = "classification") -> dict[str, Any]:
@@ -42,6 +56,7 @@ def row_words(schema: Schema, code: str, task: str = "classification") -> dict[s
     verb = plain.tasks.get(task, plain.verb)
     words: dict[str, Any] = {"row": plain.row, "rows": plain.rows, "verb": verb, "class_words": {}}
     words["cluster"] = plain.cluster if task == "clustering" else ""
+    words |= {"target": schema.target or "", "classes": schema.classes}
     if code == schema.language:
         unset = {f.name: f.default for f in fields(schema)}
         words |= {w: getattr(schema, w) for w in ROW_WORDS if getattr(schema, w) != unset[w]}
@@ -50,8 +65,24 @@ def row_words(schema: Schema, code: str, task: str = "classification") -> dict[s
 
 def class_word(words: Mapping[str, Any], label: Value, language: Language) -> str:
     """What a person calls the class."""
-    plain = words["cluster"].format(**{"class": label}) if words.get("cluster") else language.label(label)
-    return str(words["class_words"].get(str(label), plain))
+    given = words["class_words"].get(str(label))
+    if given is not None:
+        return str(given)
+    return (
+        words["cluster"].format(**{"class": label})
+        if words["cluster"]
+        else language.label(caption(words, label, language))
+    )
+
+
+def caption(words: Mapping[str, Any], label: Value, language: Language) -> str:
+    """A class by its name; if that is a number or a truth value, with the name of the target: "default = 1"."""
+    if not NUMBERED.fullmatch(str(label)):
+        return worded(label, words["classes"])
+    target = str(words["target"]).replace("_", " ").strip()
+    if target.lower() in NO_NAMES:
+        return language.WORDS.numbered.format(**{"class": label})
+    return f"{target} = {label}"
 
 
 def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:

@@ -1,6 +1,6 @@
-"""The languages of the sentences: one file each, named by its code, found by being here.
+"""The languages of the sentences: one package each, named by its code, found by being here.
 
-`Language` lists what such a file has. All grammar is in it; what is said is decided before (`Facts`), and
+`Language` lists what such a package has. All grammar is in it; what is said is decided before (`Facts`), and
 nothing outside names a language, but for DEFAULT.
 """
 
@@ -21,12 +21,14 @@ from grace.numerals import decimal
 
 DEFAULT = "en"
 FORMS = ("had", "because", "typical")
+MOST_NAMED = 3  # features that a condition names; more are counted
 
 
 @dataclass(frozen=True)
 class Words:
     """What a language says where the schema has no words of its own. In `verb`, {row} and {class} are filled in, and in
-    `tasks`, the verbs for other tasks than classes; `missing` is the category of a missing cell; `date` has the unit
+    `tasks`, the verbs for other tasks than classes; `missing` is the category of a missing cell; `numbered` is a class
+    of which only a number is known; `there` is a phrase that names nothing ("there were 3 nuclei"); `date` has the unit
     and the comparatives of dates."""
 
     row: str
@@ -36,6 +38,8 @@ class Words:
     more: str
     less: str
     missing: str
+    numbered: str
+    there: str
     tasks: Mapping[str, str]
     cluster: str
     date: Mapping[str, str]
@@ -63,13 +67,30 @@ class Facts:
     along: tuple[Part, ...] = ()
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a proof depends on. `fixed`, `rising` and `falling` are the features that may not change, only grow or only
+    shrink; `categories` is whether some may not be chosen; `distinct`, whether redundant features may not change
+    together; `confidence`, the least probability asked for; `towards`, the words for the class asked for, where a
+    change to any other would not do. `count` is the most changes that were looked at."""
+
+    count: int
+    fixed: tuple[Feature, ...] = ()
+    rising: tuple[Feature, ...] = ()
+    falling: tuple[Feature, ...] = ()
+    categories: bool = False
+    distinct: bool = False
+    confidence: float = 0.0
+    towards: str = ""
+
+
 class Language(Protocol):
-    """What the file of a language has."""
+    """What the package of a language has."""
 
     WORDS: Words
     TEMPLATES: Mapping[str, Sequence[Callable[[Facts], str]]]
     """The sentences of each of FORMS, without the full stop; the first is the usual one. "had": what would
-    have had to be different. "because": what was too much or too little. "typical": how the row differs from
+    have had to be different. "because": what was the case instead. "typical": how the row differs from
     what is typical of the other class; there, a part says how the row's value differs from the typical one."""
     NAME: str
     """What the language calls itself."""
@@ -88,7 +109,13 @@ class Language(Protocol):
         """A number of which only limits are known, or where both are the same, the number itself."""
 
     def amount(self, feature: Numeric, size: Decimal) -> str:
-        """A number with its unit."""
+        """A difference with its unit."""
+
+    def measured(self, feature: Numeric, size: Decimal) -> str:
+        """A value with its unit."""
+
+    def is_plural(self, words: str) -> bool:
+        """Whether a name, as `named` says it, takes a verb in the plural."""
 
     def has_ratios(self, feature: Numeric) -> bool:
         """Whether "twice as high" can be said with the feature's words."""
@@ -96,17 +123,18 @@ class Language(Protocol):
     def sure(self, probability: float, *, then: bool) -> str:
         """How sure the model is of the class X, or (`then`) would have been of Y; a clause to append."""
 
-    def minimal(self, fewer: int, form: str) -> str:
-        """That no change of so many features would have done: a sentence."""
+    def minimum(self, limits: Limits, form: str) -> str:
+        """That no change of so few features would have done under these limits: a sentence."""
 
     def failed(self, facts: Facts, reason: str) -> str:
         """The sentence for a row without an answer, without the full stop."""
 
-    def reason(self, miss: Mapping[str, Any]) -> str:
-        """Why there is no answer; see `grace.ways_out`."""
+    def reason(self, miss: Mapping[str, Any], limits: Limits) -> str:
+        """Why there is no answer, see `grace.ways_out`; features and classes in the ways are given in words. `limits`
+        are those of a proof, else what was asked for."""
 
-    def note(self, remark: Mapping[str, Any]) -> str:
-        """Something about the row that a reader should know; see `Explanation.remarks`."""
+    def note(self, remark: Mapping[str, Any], feature: Feature | None) -> str:
+        """Something about the row, or a feature of it, that a reader should know; see `Explanation.remarks`."""
 
 
 def names() -> tuple[str, ...]:
@@ -128,6 +156,19 @@ def listed(parts: Sequence[str], last: str) -> str:
         return parts[0]
     comma, before = ("; ", ";") if any(", " in p for p in parts) else (", ", "")
     return f"{comma.join(parts[:-1])}{before} {last} {parts[-1]}"
+
+
+def grouped(parts: Sequence[Part], key: Callable[[Part], str]) -> list[tuple[str, list[Part]]]:
+    """The parts that share a verb together, in the order of the first of each."""
+    groups: dict[str, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(key(part), []).append(part)
+    return list(groups.items())
+
+
+def some_of(names: Sequence[str]) -> Sequence[str]:
+    """The names, or none where there are more than a reader would want to hear."""
+    return names if len(names) <= MOST_NAMED else ()
 
 
 def with_unit(feature: Numeric, size: Decimal, said: str) -> str:

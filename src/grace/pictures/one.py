@@ -150,9 +150,9 @@ def reading(e: Explanation, backdrop: Backdrop | None) -> str:
     x = x if e.wanted is None else "otherwise"
     if backdrop is not None and backdrop.histograms and backdrop.rows is not None:
         a, b = backdrop.rows
-        root = "the root of " if any(isinstance(c.feature, Numeric) for c in e.changes) else ""
+        drawn = "small ones are drawn larger" if any(isinstance(c.feature, Numeric) for c in e.changes) else "by share"
         given = "the class the model gives them" if e.wanted is None else "what the model predicts for them"
-        said = f"Bars: training rows by {given} ({a:,} {x}, {b:,} {y}), as {root}their share."
+        said = f"Bars: training rows by {given} ({a:,} {x}, {b:,} {y}); {drawn}."
     if backdrop is not None and backdrop.map is not None:
         said += " Map: what the model says if both features change; the small circles are either change alone."
     elif backdrop is not None and len(e.changes) > 1:

@@ -145,7 +145,7 @@ class Pages:
             elif way["limit"] == "free":
                 free = replace(state, frozen=(), up=(), down=(), low={}, high={}, never={})
                 out.append(("Lift the limits on features", free))
-        return [(words, self.address(there)) for words, there in out]
+        return [(words, self.address(there)) for words, there in dict(out).items()]
 
     async def moved(self, state: State, errors: list[str]) -> dict[str, Any]:
         """What the model says to the row as it is and as moved."""

@@ -20,7 +20,7 @@ from grace.wording import class_word, feature_in, row_words
 MINUS = "\N{MINUS SIGN}"
 NUMBER = rf"({MINUS}?[\d,]*\.?\d+)"
 HEAD, JOINT, VERSUS = "Had ", ", the model would have ", " rather than "
-BETWEEN = (", and ", "; and ", " and ", ", ", "; ")
+BETWEEN = (", and had ", " and had ", ", and ", "; and ", " and ", ", ", "; ")
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,15 @@ def _degrees(feature: Feature) -> Iterator[tuple[str, Said]]:
     """The ways to say a difference as patterns, each with what it says but for the number."""
     if isinstance(feature, Categorical):
         for category in sorted(feature.categories, key=lambda c: -len(feature.label(c))):
-            yield re.escape(feature.label(category)), Becomes(category, "")
+            for old in feature.categories:
+                pattern = re.escape(f"{feature.label(category)} instead of {feature.label(old)}")
+                yield pattern, Becomes(category, old)
         return
     units = "|".join(re.escape(u) for u in (feature.unit, feature.unit_one) if u)
     unit = f"(?: (?:{units}))" if units else ""
     things = unit if feature.more == "more" else ""
-    yield f"{NUMBER}{unit} instead of {NUMBER}", Instead(Decimal(0), Decimal(0))
+    value = f"(?:at a rate of )?{NUMBER}(?: %|{unit or ' %'})?(?: old)?"
+    yield f"{value} instead of (about )?{NUMBER}(?: %)?", Instead(Decimal(0), Decimal(0))
     for up, way in ((True, feature.more), (False, feature.less)):
         word = re.escape(way)
         size = f"{NUMBER} {word}{unit}" if things else f"{NUMBER}{unit} {word}"
@@ -121,7 +124,9 @@ def _made(said: Said, match: re.Match[str]) -> Said:
     """What is said, with its numbers."""
     if isinstance(said, By):
         return By(_number(match[1]), said.up)
-    return Instead(_number(match[1]), _number(match[2])) if isinstance(said, Instead) else said
+    if isinstance(said, Instead):
+        return Instead(_number(match[1]), _number(match[3]), about_old=bool(match[2]))
+    return said
 
 
 def outsides(text: str, schema: Schema) -> tuple[Outside, ...]:

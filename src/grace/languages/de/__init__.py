@@ -1,0 +1,37 @@
+"""German: `words` and numbers, `sentences`, and `remarks` that go with them."""
+
+from grace.languages.de.remarks import failed, minimum, note, reason, sure
+from grace.languages.de.sentences import TEMPLATES
+from grace.languages.de.words import (
+    NAME,
+    SCREEN,
+    WORDS,
+    amount,
+    figure,
+    has_ratios,
+    is_plural,
+    label,
+    measured,
+    named,
+    number,
+)
+
+__all__ = [
+    "NAME",
+    "SCREEN",
+    "TEMPLATES",
+    "WORDS",
+    "amount",
+    "failed",
+    "figure",
+    "has_ratios",
+    "is_plural",
+    "label",
+    "measured",
+    "minimum",
+    "named",
+    "note",
+    "number",
+    "reason",
+    "sure",
+]

@@ -1,0 +1,41 @@
+"""English: `words` and numbers, `sentences`, and `remarks` that go with them."""
+
+from grace.languages.en.remarks import failed, minimum, note, reason, sure
+from grace.languages.en.sentences import TEMPLATES
+from grace.languages.en.words import (
+    NAME,
+    SCREEN,
+    TIMES,
+    WORDS,
+    amount,
+    figure,
+    has_ratios,
+    is_plural,
+    label,
+    measured,
+    named,
+    number,
+    positive,
+)
+
+__all__ = [
+    "NAME",
+    "SCREEN",
+    "TEMPLATES",
+    "TIMES",
+    "WORDS",
+    "amount",
+    "failed",
+    "figure",
+    "has_ratios",
+    "is_plural",
+    "label",
+    "measured",
+    "minimum",
+    "named",
+    "note",
+    "number",
+    "positive",
+    "reason",
+    "sure",
+]
