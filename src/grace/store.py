@@ -86,7 +86,7 @@ def check_place(directory: str | Path) -> Path:
 
 def _write(explainer: Explainer, directory: Path, background: bool) -> None:
     model = explainer.model.model if isinstance(explainer.model, Grouped) else explainer.model
-    network = model.module if isinstance(model, TorchModel) and isinstance(model.module, Network) else None
+    network = model.network if isinstance(model, TorchModel) else None
     head: dict[str, Any] = {
         "format": FORMAT,
         "classes": list(model.classes),
