@@ -8,7 +8,7 @@ scikit-learn's FixedThresholdClassifier has it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,20 @@ def cutoffs_of(threshold: Any, classes: Sequence[Value]) -> Cutoffs:
         if label not in given:
             raise GraceError(f"threshold: class {label!r} has none; of {len(classes)} classes, give one for each")
     return Cutoffs(tuple(math.log(given[c]) for c in classes), tuple((c, given[c]) for c in classes))
+
+
+def typed(given: Sequence[str], labels: Iterable[Any]) -> Threshold | None:
+    """What was typed: a probability, or CLASS=probability for each class that has one."""
+    if not given:
+        return None
+    try:
+        if len(given) == 1 and "=" not in given[0]:
+            return float(given[0])
+        known = {str(label): label for label in labels}
+        pairs = [part.rpartition("=") for part in given]
+        return {known.get(label, label): float(share) for label, _, share in pairs}
+    except ValueError:
+        raise GraceError(f"--threshold {' '.join(given)}: give a probability such as 0.3, or CLASS=0.3") from None
 
 
 def cutoff_of_score(limit: float, positive: int) -> Cutoffs:
