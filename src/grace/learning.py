@@ -120,9 +120,9 @@ def met(model: Model, schema: Schema, rows: Floats, seed: int = 0) -> Model:
         check_layers(model, torch.cat([tried, anyhow]))
     except LayersDifferError as difference:
         model = dropped(model, schema, rows, difference)
-    if len(rows):
-        name = model.name if isinstance(model, Predictor) else "the model"
-        warn_if_unsteady(asked(model, rows), asked(model, rows), name)
+    first = model.sampled if isinstance(model, Predictor) else asked(model, rows)
+    if first is not None and len(rows):
+        warn_if_unsteady(first, asked(model, rows), model.name)
     return model
 
 

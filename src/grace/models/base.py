@@ -27,6 +27,8 @@ class Model(ABC):
     """A classifier on encoded rows. Scores are logits or log-probabilities: only differences matter."""
 
     classes: tuple[Value, ...]
+    name: str = "the model"
+    """What warnings and errors call it."""
     schema: Schema | None = None
     device: torch.device = torch.device("cpu")
     tolerance: float = 1e-6

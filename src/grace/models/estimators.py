@@ -57,6 +57,7 @@ def estimator(
         return _black_box(model, classes, inputs, schema, task).with_cutoffs(cutoffs)
 
     if hasattr(model, "module_") and isinstance(model.module_, nn.Module):
+        inputs = inputs or "array"
         return _skorch(model, classes, schema, task, black_box)
     behind = thresholded(model)
     if behind is not None:

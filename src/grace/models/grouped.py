@@ -20,7 +20,7 @@ class Grouped(Model):
     columns, so that slopes are the model's own."""
 
     def __init__(self, model: Model, schema: Schema) -> None:
-        self.model, self.schema = model, schema
+        self.model, self.schema, self.name = model, schema, model.name
         self.classes, self.task, self.device = model.classes, model.task, model.device
         self.tolerance, self.stepwise = model.tolerance, model.stepwise
         self.unsure_because, self.cutoffs = model.unsure_because, model.cutoffs

@@ -71,6 +71,7 @@ class Predictor(Model):
         self.classes = () if classes is None else checked_classes(classes)
         self.schema, self.task, self.name = schema, task, name
         self.way: Way | None = None
+        self.sampled: Floats | None = None  # the scores of the sample rows, when it was bound
         self.threshold: Any = None  # until the classes are known
         self.calls = self.asked = 0
         self.most: int | None = None
@@ -210,7 +211,7 @@ class Predictor(Model):
                 bad = int(np.isnan(scores).any(axis=1).argmax())
                 raise GraceError(f"{self.name} returned NaN for row {bad}; check what it makes of the row's values")
             if decided is None or way is ways[-1] or agree(scores, decided):
-                self.way, self.unsure_because = found, found.unsure
+                self.way, self.unsure_because, self.sampled = found, found.unsure, scores
                 if found.outputs == "labels":
                     self.unsure_because = others or "it names classes alone"
                 elif found.outputs == "probabilities" and np.ndim(out) == 2 and np.shape(out)[1] > 1:

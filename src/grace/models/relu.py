@@ -105,7 +105,7 @@ def check_layers(model: Model, rows: Tensor) -> None:
             if not (apart <= CLOSE * (1 + own.abs())).all():
                 far = (apart > CLOSE * (1 + own.abs()) + ROUNDING * network.mass(part)).any(dim=1)
                 if far.any():
-                    raise differs(f"the {type(model.module).__name__}", start + int(far.nonzero()[0]))
+                    raise differs(model.name, start + int(far.nonzero()[0]))
         if model.origin is not None:
             raw = own if model.shift is None else own + model.shift
             model.origin.check(part.cpu().numpy(), raw.cpu().numpy())

@@ -46,7 +46,7 @@ class TorchModel(Model):
         schema: Schema | None = None,
         task: str = "classification",
     ) -> None:
-        self.module = module
+        self.module, self.name = module, f"the {type(module).__name__}"
         self.task = task
         if isinstance(classes, str) or not isinstance(classes, Iterable):
             raise GraceError(f"classes={classes!r}: give a list with the name of each class")
@@ -314,7 +314,7 @@ class TorchModel(Model):
             self.outputs = "probabilities" if inside and certain else "logits"
             shares = inside and len(rows) >= ENOUGH
         if columns > 1 and (self.outputs == "probabilities" or shares):
-            self.unsure_because = check_sums(out.cpu().numpy(), f"the {type(self.module).__name__}", slack)
+            self.unsure_because = check_sums(out.cpu().numpy(), self.name, slack)
         self._compute, self._seen, self.layout = compute, True, self._direct()
 
     def _first_reading(self, rows: Tensor) -> tuple[Tensor, torch.dtype]:
