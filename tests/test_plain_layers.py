@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
@@ -273,3 +274,13 @@ def test_probabilities_of_layers_are_those_of_the_estimator() -> None:
     sure = grace.Explainer(LogisticRegression().fit(frame, labels), frame)
     given = LogisticRegression().fit(frame, labels).predict_proba(frame)
     np.testing.assert_allclose(sure.model.predict_proba(frame), given, atol=1e-9)
+
+
+def test_names_in_another_order_are_the_estimators_own() -> None:
+    model = LogisticRegression().fit(FRAME, YES)
+    for known in (model, FixedThresholdClassifier(model, threshold=0.3, pos_label="yes").fit(FRAME, YES)):
+        turned = grace.Explainer(grace.wrap(known, classes=["yes", "no"]), FRAME, gamma=1.0)
+        assert (turned.model.predict(FRAME) == known.predict(FRAME)).all()
+    renamed = grace.Explainer(grace.wrap(model, classes=["bad", "good"]), FRAME, gamma=1.0)
+    assert isinstance(renamed.model, TorchModel)
+    assert (renamed.model.predict(FRAME) == np.where(model.predict(FRAME) == "yes", "good", "bad")).all()

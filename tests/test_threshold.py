@@ -25,6 +25,8 @@ from torch import nn
 import grace
 from grace.certificate import PROVEN
 from grace.errors import GraceError
+from grace.experiments import task_of
+from grace.experiments.task import Task
 from grace.explanation import Explanation
 from grace.goal import Against, logit, surplus
 from grace.models.predictor import Predictor
@@ -233,6 +235,13 @@ def test_robust_answers_hold_by_the_rule_of_each_model(explainer: grace.Explaine
         own = [list(model.classes).index(c) for c in batch.contrast_class[found]]
         assert (shares[found][np.arange(found.sum()), own] >= 0.5 - 1e-9).all()
     assert batch.validity([other])[found].tolist() == [1.0] * int(found.sum())
+
+
+def test_peers_of_a_benchmark_decide_by_the_same_rule(trained: TorchModel, tmp_path: Any) -> None:
+    task = task_of("ill", trained, FRAME.assign(y=ILL), FRAME, target="y", most=6)
+    task.save(tmp_path)
+    rows = FRAME.to_numpy().copy()
+    assert (Task.load(tmp_path).classes_of(rows) == task.classes_of(rows)).all()
 
 
 # -- scikit-learn's own -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from grace.features import Bools, Floats, Numeric
+from grace.features import Bools, Floats, Numeric, plain
 from grace.models.base import Model, softmax
 from grace.models.checking import Origin
 from grace.models.threshold import Cutoffs
@@ -41,7 +41,7 @@ LINEAR = (
     "Perceptron",
     "LinearDiscriminantAnalysis",
 )
-TIED = 1e-4  # of scores that are nearer to each other, either class may be decided
+TIED = 1e-7  # of scores that are nearer to each other, relative to them, either class may be decided
 SINGLE = 1e-3  # how far outputs computed in single precision may be from those in double precision
 LINES = ("LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "ElasticNet", "ElasticNetCV", "LinearSVR")
 
@@ -69,16 +69,18 @@ def exact(
     names = getattr(model, "feature_names_in_", None)
     if schema is None and names is not None:
         schema = Schema(features=tuple(Numeric(name=str(n)) for n in names))
-    labels = () if task == "regression" else _classes(last, layers) if classes is None else classes
-    out = TorchModel(module(layers, activation), labels, outputs="logits", schema=schema, task=task)
+    own = [] if task == "regression" else _classes(last, layers)
+    labels = own if classes is None or task == "regression" else list(classes)
     keras = _is_keras(model)
+    if labels != own and set(labels) & set(own) and not keras:  # its own names in another order
+        return None
+    out = TorchModel(module(layers, activation), labels, outputs="logits", schema=schema, task=task)
     named = f"the {type(model).__name__}"
     if keras:
         end = model.layers[-1].activation.__name__
         out.origin = Origin(named, _keras_asked(model), same_outputs(end), black_box)
         out.unsure_because = sigmoids(end, len(layers[-1][1]))
     else:
-        own = _classes(last, layers) if task != "regression" else ()
         out.origin = Origin(
             named, lambda rows: model.predict(_input(model, rows)), same_decisions(task, own), black_box
         )
@@ -180,7 +182,7 @@ def _folded(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats] | None:
 
 def _classes(last: Any, layers: Layers) -> list[Any]:
     if hasattr(last, "classes_"):
-        return list(last.classes_)
+        return [plain(c) for c in np.asarray(last.classes_).tolist()]
     return list(range(max(2, len(layers[-1][1]))))
 
 
@@ -194,9 +196,9 @@ def same_decisions(task: str, labels: Sequence[Any]) -> Callable[[Floats, Any], 
         if task == "regression":
             return np.asarray(np.isclose(out.reshape(-1), scores[:, 0], rtol=1e-6, atol=1e-8))
         lead = np.sort(scores, axis=1)
-        tied = lead[:, -1] - lead[:, -2] <= TIED
-        best = np.asarray(labels, dtype=object)[scores.argmax(axis=1)]
-        return np.asarray(best == out.reshape(-1).astype(object)) | tied
+        tied = lead[:, -1] - lead[:, -2] <= TIED * (1 + np.abs(scores).max(axis=1))
+        best = np.array(labels, dtype=object)[scores.argmax(axis=1)]
+        return np.asarray((best == np.array(out.reshape(-1).tolist(), dtype=object)) | tied)
 
     return agrees
 
@@ -229,7 +231,8 @@ def _unsure(model: Any, ask: Any, scores: Floats) -> str:
     """Why softmax of the scores is not what the model calls the probability of its classes, if it is not."""
     if not hasattr(model, "predict_proba"):
         return f"a {type(model).__name__} has no predict_proba"
-    same = np.allclose(np.asarray(model.predict_proba(ask)), softmax(scores), atol=1e-6)
+    with np.errstate(all="ignore"):
+        same = np.allclose(np.asarray(model.predict_proba(ask)), softmax(scores), atol=1e-6)
     return "" if same else "its predict_proba is not the softmax of its scores"
 
 

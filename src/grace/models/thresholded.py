@@ -6,7 +6,7 @@ FixedThresholdClassifier and TunedThresholdClassifierCV, alone or at the end of 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class Thresholded:
     """A fitted classifier, and the rule by which its responses are decided: `positive` if at least `limit`."""
 
     model: Any
+    classes: tuple[Value, ...]
     positive: int
     limit: float
     by_probability: bool
@@ -32,6 +33,8 @@ class Thresholded:
     def on(self, model: Model) -> Model | None:
         """The rule on the classifier as a model; None where it can only be seen in what it decides."""
         if not isinstance(model, TorchModel | Predictor) or len(model.classes) != 2:
+            return None
+        if model.classes != self.classes and set(model.classes) & set(self.classes):  # its own names in another order
             return None
         label: Value = model.classes[self.positive]
         if self.by_probability:
@@ -51,7 +54,7 @@ def thresholded(model: Any) -> Thresholded | None:
         if found is None:
             return None
         pipeline = type(model)([*before, (name, found.model)])
-        return Thresholded(pipeline, found.positive, found.limit, found.by_probability)
+        return replace(found, model=pipeline)
     if not _own(model, KINDS):
         return None
     inner = getattr(model, "estimator_", model.estimator)
@@ -59,13 +62,13 @@ def thresholded(model: Any) -> Thresholded | None:
         inner = inner.estimator
     tuned = hasattr(model, "best_threshold_")
     label = model._curve_scorer._get_pos_label() if tuned else model.pos_label
-    classes = [plain(c) for c in np.asarray(model.classes_).tolist()]
+    classes = tuple(plain(c) for c in np.asarray(model.classes_).tolist())
     by_probability = model.response_method == "predict_proba" or (
         model.response_method == "auto" and hasattr(inner, "predict_proba")
     )
     limit = model.best_threshold_ if tuned else model.threshold
     limit = (0.5 if by_probability else 0.0) if limit == "auto" else float(limit)
-    return Thresholded(inner, 1 if label is None else classes.index(plain(label)), limit, by_probability)
+    return Thresholded(inner, classes, 1 if label is None else classes.index(plain(label)), limit, by_probability)
 
 
 def _own(model: Any, kinds: tuple[str, ...]) -> bool:

@@ -315,6 +315,8 @@ class TorchModel(Model):
             shares = inside and len(rows) >= ENOUGH
         if columns > 1 and (self.outputs == "probabilities" or shares):
             self.unsure_because = check_sums(out.cpu().numpy(), self.name, slack)
+        if self.cutoffs is not None and self.cutoffs.named:
+            self.check_sure("threshold=")
         self._compute, self._seen, self.layout = compute, True, self._direct()
 
     def _first_reading(self, rows: Tensor) -> tuple[Tensor, torch.dtype]:

@@ -158,5 +158,6 @@ def reading(e: Explanation, backdrop: Backdrop | None) -> str:
     if backdrop is not None and backdrop.map is not None:
         said += " Map: what the model says if both features change; the small circles are either change alone."
     elif backdrop is not None and len(e.changes) > 1:
-        said += " Line and figures: what the model says along a feature once the other changes are made."
+        what = "Line and figures" if e.sure else "Line"
+        said += f" {what}: what the model says along a feature once the other changes are made."
     return said.strip()
