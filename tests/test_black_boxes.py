@@ -229,14 +229,18 @@ def test_other_pipelines_stay_black_boxes() -> None:
 
 
 def test_scores_agree_with_what_the_model_decides() -> None:
-    """The probabilities of an SVC, or those behind a threshold, do not decide; its predict does."""
+    """The probabilities of an SVC, or those behind a rule of one's own, do not decide; its predict does."""
+
+    class Ruled(FixedThresholdClassifier):
+        """A class of one's own is not read as a cut-off: it may decide by anything."""
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         machine = SVC(probability=True, random_state=0, C=0.2).fit(BOX, LABELS)
-    threshold = FixedThresholdClassifier(GaussianNB(), threshold=0.95, pos_label="yes").fit(BOX, LABELS)
+    ruled = Ruled(GaussianNB(), threshold=0.95, pos_label="yes").fit(BOX, LABELS)
     for model, outputs in (
         (machine, "logits"),
-        (threshold, "labels"),
+        (ruled, "labels"),
         (GaussianNB().fit(BOX, LABELS), "probabilities"),
     ):
         assert ((model.predict_proba(BOX).argmax(axis=1) == 1) == (model.predict(BOX) == "yes")).all() == (

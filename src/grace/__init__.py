@@ -4,7 +4,8 @@
 
 features     what each feature may be, and how a person speaks of it; columns turns cells into numbers and back
 schema       all of them: dom(X); groups are columns of which one is on; rules hold between features
-models       scores(rows), and gradients where there are any: networks, estimators, boosted trees, ONNX, functions
+models       scores(rows), and gradients where there are any: networks, estimators, boosted trees, ONNX, functions;
+             cut-offs shift the scores; what is read off layers is compared with the model
 space        the coordinates in which a row moves
 goal         what counts as an answer: a margin on the scores; wanted is of a number; contrast reads it off a call
 sources      training rows in a frame or in Parquet of any size

@@ -14,6 +14,7 @@ from grace.features import Bools
 from grace.memory import Size, rows_within
 from grace.models.base import Model
 from grace.models.predictor import OutOfCallsError, Predictor
+from grace.models.relu import check_layers
 from grace.models.torch import TorchModel
 from grace.moves import VALUES
 from grace.settings import Settings
@@ -65,11 +66,14 @@ def answer_within(
     """Answers to all rows, `step` at a time. With a limit, a first row shows what a row costs, and then ever more are
     asked together as the rest allows; those for which it does not are left unanswered, and said to be. `begun` is what
     `asked_so_far` said before the first question, and `own` are the scores of the rows, known where there is a
-    limit."""
+    limit. What was read off the layers of a model is compared with the model itself on every answer."""
     n = len(rows)
     every = torch.arange(n, device=rows.device)
     if not isinstance(model, Predictor):
-        return Answers.join([solve(every[i : i + step]) for i in range(0, n, step)]), None
+        parts = [solve(every[i : i + step]) for i in range(0, n, step)]
+        for found in (part for first in parts for part in (first, *first.alternatives)):
+            check_layers(model, torch.as_tensor(found.contrast, device=rows.device))
+        return Answers.join(parts), None
     calls, before = begun
     if not most:
         found = Answers.join([solve(every[i : i + step]) for i in range(0, n, step)])

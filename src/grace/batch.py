@@ -19,7 +19,6 @@ from grace.features import Bools, Floats, Value, plain
 from grace.figures import Range, asked_for, predicted, ranges
 from grace.languages import load
 from grace.metrics import Metrics, measure
-from grace.models.base import softmax
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.look import look
@@ -147,8 +146,11 @@ class Explanations:
         success = bool(a.success[i])
         best = int(a.before[i].argmax()), int(a.after[i].argmax())
         asked = None if self._wanted is None else self._wanted[i]
-        ends = (a.before[[i]], a.after[[i]]) if asked else (softmax(a.before[[i]]), softmax(a.after[[i]]))
-        before, after = (tuple(values[0].tolist()) for values in ends)
+        model = self.explainer.model
+        ends = a.before[[i]], a.after[[i]]
+        if not asked and model.sure:
+            ends = model.probabilities(ends[0]), model.probabilities(ends[1])
+        before, after = (tuple(values[0].tolist()) if model.sure else () for values in ends)
         said = before + after if asked else (self._classes[best[0]], self._classes[best[1]])
 
         def behind() -> Backdrop:
@@ -179,7 +181,8 @@ class Explanations:
             settings=self.settings,
             words=words,
             task=self.task,
-            sure=self.explainer.model.sure,
+            sure=model.sure,
+            cutoffs=() if model.cutoffs is None else model.cutoffs.named,
             wanted=asked,
             typical=self._typical(i, place, a),
             behind=behind,
@@ -248,7 +251,7 @@ class Explanations:
                 "features": len(e.changes),
                 "changes": e.predicate,
                 "distance": e.distance,
-                "probability_before": None if e.wanted or not e.sure else max(e.before),
+                "probability_before": None if e.wanted or not e.sure else e.probability(e.original_class),
                 "probability_after": None
                 if e.contrast_class is None or e.wanted or not e.sure
                 else e.probability(e.contrast_class, after=True),

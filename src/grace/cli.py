@@ -172,6 +172,12 @@ def schema(data: str, target: str, out: str) -> None:
 )
 @click.option("--rare", metavar="NAME", help="Put categories with fewer than 10 rows together as NAME, such as other.")
 @click.option(
+    "--threshold",
+    multiple=True,
+    metavar="[CLASS=]P",
+    help="The probability from which on the second of two classes is decided, or CLASS=P; of several, one for each.",
+)
+@click.option(
     "--sample", type=click.IntRange(min=10), help="Train on so many rows of a big Parquet table; ranges are from all."
 )
 @click.option(
@@ -186,6 +192,7 @@ def train(
     hidden: str,
     task: str | None,
     rare: str | None,
+    threshold: tuple[str, ...],
     sample: int | None,
     seed: int,
 ) -> None:
@@ -198,12 +205,14 @@ def train(
     Examples:
       grace train loans.csv --target risk -o model/
       grace train loans.csv --target risk -o model/ --hidden 32,16 --domain minmax
+      grace train loans.csv --target risk -o model/ --threshold bad=0.3
       grace train big.parquet --target risk -o model/ --sample 500000
     """
     from grace import training
     from grace.datasets import split
     from grace.explainer import Explainer
-    from grace.features import tail_of
+    from grace.features import plain, tail_of
+    from grace.models.threshold import typed
     from grace.schema import Schema
     from grace.store import check_place
 
@@ -243,6 +252,7 @@ def train(
             hidden=sizes,
             task=task,
             rare=rare,
+            threshold=typed(threshold, frame[target].map(plain).unique()),
         )
     Explainer(model, parts.train if sample is None else data, domain=domain_of(domain), seed=seed).save(out)
     click.echo(f"{training.score(model, parts.test)} Saved to {out}.", err=True)

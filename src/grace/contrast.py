@@ -31,11 +31,13 @@ def goal_of(explainer: Explainer, rows: Tensor, against: Any, settings: Settings
     wrong = next((w for w in (many if listed else [against]) if isinstance(w, Wanted)), None)
     if wrong is not None:
         raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
+    if settings.confidence:
+        model.check_sure("confidence=")
     if against is None:
         scores = checked_scores(model, rows) if own is None else own
-        return Flip(scores.argmax(dim=1), settings.confidence)
+        return Flip(scores.argmax(dim=1), settings.confidence, model.shift)
     codes = class_codes(many, model.classes, "against")
-    return Against(torch.as_tensor(codes, device=model.device), settings.confidence)
+    return Against(torch.as_tensor(codes, device=model.device), settings.confidence, model.shift)
 
 
 def _between(explainer: Explainer, rows: Tensor, many: list[Any], settings: Settings, own: Tensor | None) -> Between:

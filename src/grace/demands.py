@@ -43,12 +43,15 @@ def demands(explainer: Explainer, schema: Schema, robust: Sequence[Any], setting
     if len(robust):
         _check("robust", settings)
         together = beside(explainer, robust)
-        steps.append(lambda p: replace(p, model=together, goal=Each(p.goal, len(together.models))))
+        if settings.confidence:
+            together.check_sure("confidence= with robust=")
+        shift, count = together.shift, len(together.models)
+        steps.append(lambda p: replace(p, model=together, goal=Each(p.goal.with_shift(shift), count)))
     if settings.plausible:
         _check("plausible", settings)
         known, share = explainer.typicality(), settings.plausible
-        count = len(explainer.model.classes)
-        steps.append(lambda p: replace(p, model=Judged(p.model, known, share), goal=Typical(p.goal, count)))
+        width = len(explainer.model.classes)
+        steps.append(lambda p: replace(p, model=Judged(p.model, known, share), goal=Typical(p.goal, width)))
     real = realism(explainer, schema, settings)
     if real is not None:
         _check("follow" if not schema.rules else "rules", settings)

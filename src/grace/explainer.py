@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from grace import learning
 from grace.answers import Answers, answer
 from grace.asking import answer_within, asked_so_far, rows_at_once
 from grace.batch import Explanations
@@ -22,10 +23,10 @@ from grace.features import Domain, Floats, Value, tail_of
 from grace.frames import as_frame, some
 from grace.goal import Flip, Goal
 from grace.information import raw_symbols, su_matrix
-from grace.learning import MOST_BACKGROUND, anywhere, asked, learn, medians, spread_of, takes_missing, usual
 from grace.methods import METHODS
 from grace.models import wrap
 from grace.models.base import checked_scores, device_of, fill_value
+from grace.models.checking import LayersDifferError
 from grace.models.grouped import grouped
 from grace.models.predictor import Predictor
 from grace.plausibility import Typicality
@@ -67,7 +68,7 @@ class Explainer:
         domain: Domain | None = None,
         device: str | torch.device | None = None,
         seed: int = 0,
-        keep: int = MOST_BACKGROUND,
+        keep: int = learning.MOST_BACKGROUND,
         rules: Sequence[Ruling] = (),
         **settings: Any,
     ) -> None:
@@ -84,38 +85,26 @@ class Explainer:
         self.background_rows: Floats | None = None
         self.training_rows = self.su_rows = 0
         self._train: Source | None = None
-        self._medians: Floats | None = None
-        self._spread: float | None = None
-        self._seen: Floats | None = None
+        self._view = learning.ModelView()
         if train is None:
-            if like is None:
-                raise GraceError("give train= (a DataFrame), or a complete schema=")
-            for feature in like.features:
-                if not feature.complete:
-                    raise GraceError(f"feature {feature.name!r} of the schema has no range or categories; give train=")
-            if domain is not None and domain != like.domain:
-                raise GraceError(f"domain={domain!r} needs train=; the schema was made for {like.domain!r}")
-            self.schemas = {like.domain: like}
-            self.schema = like
-            self.model.bind(like, self.tensor(anywhere(like, seed)))
+            self.schema = learning.complete_schema(like, domain)
+            self.schemas = {self.schema.domain: self.schema}
+            self.model = learning.met(self.model, self.schema, learning.anywhere(self.schema, seed), seed)
         else:
             source = source_of(train)
             self.training_rows = len(source)
             chosen = domain if domain is not None else "central" if like is None else like.domain
-            gaps = takes_missing(self.model, source, target, like)
+            gaps = learning.takes_missing(self.model, source, target, like)
             wide = ("central", "minmax", chosen)
             self.schemas = schemas(source, target, domains=wide, like=like, gaps=gaps)
             self.schema = self.schemas[chosen]
             self._train = source
-            learnt = learn(self.model, self.schema, source, seed, keep)
+            learnt = learning.learn(self.model, self.schema, source, seed, keep)
+            self.model = learnt.model
             self.su, self.su_rows, self.background_rows = learnt.su, learnt.su_rows, learnt.rows
-            self._medians, self._spread, self._seen = learnt.medians, learnt.spread, learnt.scores
-        self._spaces: dict[tuple[Domain, str], Space] = {}
-        self._known: Background | None = None
-        self._typical: tuple[Floats, Typicality] | None = None
+            self._view.medians, self._view.spread, self._view.scores = learnt.medians, learnt.spread, learnt.scores
         self._su_raw: Floats | None = None
-        self._redundant: tuple[Floats, float, Tensor] | None = None
-        self._given: tuple[str, Floats] | None = None
+        self._redundant: tuple[Floats | None, float, Tensor] | None = None
         self._learner: Learner | None = None
 
     # -- explaining ---------------------------------------------------------------------------
@@ -173,7 +162,15 @@ class Explainer:
 
         known = self._background(schema) if METHODS[chosen.method].wants_background else None
         step = rows_at_once(self.model, self._space(schema), 0 if known is None else len(known.rows), chosen)
-        found, spent = answer_within(self.model, solve, x, step, chosen.max_calls, chosen.n, begun, own)
+        try:
+            found, spent = answer_within(self.model, solve, x, step, chosen.max_calls, chosen.n, begun, own)
+        except LayersDifferError as difference:
+            sample = encoded if self.background_rows is None else self.background_rows
+            self.model, self._view = (
+                learning.dropped(self.model, self.schema, sample[: learning.SAMPLE], difference),
+                learning.ModelView(),
+            )
+            return self.explain(rows, against=against, domain=domain, robust=robust, rules=rules, **limits, **settings)
         call = {**vars(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         call["rules"] = rules
         return Explanations(self, found, schema, frame.index, call, spent, filled, demand.realism)
@@ -190,7 +187,7 @@ class Explainer:
     def _problem(self, rows: Tensor, goal: Goal | None, schema: Schema, settings: Settings) -> Problem:
         space = self._space(schema, settings.distance)
         if goal is None:
-            goal = Flip(checked_scores(self.model, rows).argmax(dim=1), settings.confidence)
+            goal = Flip(checked_scores(self.model, rows).argmax(dim=1), settings.confidence, self.model.shift)
         low, high, free = space.limits(rows)
         background = self._background(schema) if METHODS[settings.method].wants_background else None
         return Problem(
@@ -249,43 +246,43 @@ class Explainer:
         the model), in the changed numbers; NaN elsewhere, and in rows that with it are not of that class."""
         if self.background_rows is None or self.model.task == "regression":
             return np.full_like(found.contrast, np.nan)
-        if self._medians is None:
-            self._medians = medians(self.background_rows, self._scores(self.background_rows))
-        return usual(self.model, self.schema, self._medians, found)
+        if self._view.medians is None:
+            self._view.medians = learning.medians(self.background_rows, self._scores(self.background_rows))
+        return learning.usual(self.model, self.schema, self._view.medians, found)
 
     def spread(self) -> float:
         """The unit of a model that predicts a number; without training rows, 1."""
-        if self._spread is None:
+        if self._view.spread is None:
             rows = self.background_rows
-            self._spread = 1.0 if rows is None else spread_of(self.model, self._scores(rows))
-        return self._spread
+            self._view.spread = 1.0 if rows is None else learning.spread_of(self.model, self._scores(rows))
+        return self._view.spread
 
     def _space(self, schema: Schema, norm: str = "l1") -> Space:
         """The space of a schema; those of whole domains are kept."""
         if schema is not self.schemas.get(schema.domain):
             return Space(schema, self.model.vectors(), self.model.device, norm)
-        if (schema.domain, norm) not in self._spaces:
-            self._spaces[schema.domain, norm] = Space(schema, self.model.vectors(), self.model.device, norm)
-        return self._spaces[schema.domain, norm]
+        if (schema.domain, norm) not in self._view.spaces:
+            self._view.spaces[schema.domain, norm] = Space(schema, self.model.vectors(), self.model.device, norm)
+        return self._view.spaces[schema.domain, norm]
 
     def _background(self, schema: Schema) -> Background | None:
         if self.background_rows is None:
             return None
-        if self._known is None:
+        if self._view.known is None:
             rows = self.tensor(self.background_rows)
-            scores = None if self._seen is None or not self.model.stepwise else self.tensor(self._seen)
-            self._known = Background.of(self.model, self._space(schema), rows, scores)
-        return self._known
+            scores = None if self._view.scores is None or not self.model.stepwise else self.tensor(self._view.scores)
+            self._view.known = Background.of(self.model, self._space(schema), rows, scores)
+        return self._view.known
 
     def background_scores(self) -> Floats | None:
         """What the model says of each background row; None if there are none."""
         if self.background_rows is None:
             return None
         weights = self.model.fingerprint()
-        if self._given is None or self._given[0] != weights:
-            known = self._seen if self.model.stepwise else None
-            self._given = weights, self._scores(self.background_rows) if known is None else known
-        return self._given[1]
+        if self._view.given is None or self._view.given[0] != weights:
+            known = self._view.scores if self.model.stepwise else None
+            self._view.given = weights, self._scores(self.background_rows) if known is None else known
+        return self._view.given[1]
 
     def typicality(self) -> Typicality:
         """What the training rows of each class look like."""
@@ -294,10 +291,10 @@ class Explainer:
             raise GraceError("what is typical is known from training rows; give train=, or save with background rows")
         if self.model.task == "regression":
             raise GraceError("what is typical is known of classes; this model predicts a number")
-        if self._typical is None or self._typical[0] is not scores:  # the model may have been trained on
+        if self._view.typical is None or self._view.typical[0] is not scores:  # the model may have been trained on
             rows, codes = self.tensor(self.background_rows), self.tensor(scores).argmax(dim=1)
-            self._typical = scores, Typicality.of(self._space(self.schema), rows, codes, len(self.model.classes))
-        return self._typical[1]
+            self._view.typical = scores, Typicality.of(self._space(self.schema), rows, codes, len(self.model.classes))
+        return self._view.typical[1]
 
     def learner(self) -> Learner:
         """What features depend on others is learnt with."""
@@ -319,20 +316,15 @@ class Explainer:
 
     def _conflict(self, gamma: float) -> Tensor:
         """Which two features say too much the same (d, d); the last asked for is kept."""
-        if gamma >= 1:  # a single cell, seen as all of them
-            return torch.zeros((), dtype=torch.bool, device=self.model.device).expand(2 * (len(self.schema),))
-        if self.su is None:
-            raise GraceError(f"gamma={gamma} needs SU, which needs train=; give train, or gamma=1")
         if self._redundant is None or self._redundant[0] is not self.su or self._redundant[1] != gamma:
-            conflict = torch.as_tensor(self.su > gamma + 1e-12, device=self.model.device)
-            self._redundant = self.su, gamma, conflict.fill_diagonal_(False)
+            self._redundant = self.su, gamma, learning.conflicts(self.su, gamma, len(self.schema)).to(self.model.device)
         return self._redundant[2]
 
     def tensor(self, rows: Floats) -> Tensor:
         return torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
 
     def _scores(self, rows: Floats) -> Floats:
-        return asked(self.model, rows)
+        return learning.asked(self.model, rows)
 
     def save(self, directory: str, *, background: bool = True) -> None:
         """Write the explainer to a directory; see `grace.load`."""

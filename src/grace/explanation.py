@@ -65,7 +65,8 @@ class Explanation:
     terms that any language can say; `reason` and `notes` say them. `typical` has the medians of the changed
     numbers among training rows of class Y, if with them, too, the model says Y. Of a model that predicts a number,
     `original_class` and `contrast_class` are what it predicts, and `wanted` is what was asked for. `sure` is whether
-    the model says how sure it is: of one that only names classes, `before` and `after` are no probabilities.
+    the model says how sure it is: of one that only names classes, `before` and `after` are empty. `cutoffs` are the
+    probabilities from which on classes are decided, by class, where it is not the most probable one.
     """
 
     row: Mapping[str, Any]  # None where a cell is missing
@@ -73,7 +74,7 @@ class Explanation:
     classes: tuple[Value, ...]
     original_class: Value
     contrast_class: Value | None
-    before: tuple[float, ...]
+    before: tuple[float, ...]  # the probability of each class, or the number predicted
     after: tuple[float, ...]
     success: bool
     miss: Mapping[str, Any] | None
@@ -86,6 +87,7 @@ class Explanation:
     typical: Mapping[str, float] = field(default_factory=dict)
     task: str = "classification"
     sure: bool = True
+    cutoffs: tuple[tuple[Value, float], ...] = ()
     wanted: Mapping[str, float | None] | None = None
     alternatives: tuple[Explanation, ...] = ()
     follow_on: tuple[Change, ...] = ()  # what moves along, see `grace.realistic`
@@ -110,6 +112,11 @@ class Explanation:
         if self.task == "regression":
             raise GraceError(
                 "the model predicts a number, which has no probability; see original_class and contrast_class"
+            )
+        if not self.sure:
+            raise GraceError(
+                "the model gives no probability of its classes: its scores are labels, distances or margins; "
+                "look at sure before asking"
             )
         if label not in self.classes:
             raise GraceError(f"unknown class {label!r}; the classes are {', '.join(map(repr, self.classes))}")
@@ -223,6 +230,7 @@ class Explanation:
             "typical": dict(self.typical),
             "task": self.task,
             "sure": self.sure,
+            "cutoffs": [list(pair) for pair in self.cutoffs],
             "wanted": None if self.wanted is None else dict(self.wanted),
             "row": dict(self.row),
             "settings": dict(self.settings),
@@ -247,6 +255,9 @@ class Explanation:
         parts["words"] = Schema.from_dict(data["words"])
         for key in ("classes", "before", "after", "remarks"):
             parts[key] = tuple(data[key])
+        parts["cutoffs"] = tuple((label, share) for label, share in data.get("cutoffs", ()))
+        if not data.get("sure", True):
+            parts["before"] = parts["after"] = ()  # stood in files for scores that are no probabilities
         return cls(**parts)
 
     def to_json(self, *, backdrop: bool = False) -> str:

@@ -42,15 +42,28 @@ class Goal(ABC):
     confidence: float = 0.0
     """The probability that a winner has to reach."""
 
+    shift: Tensor | None = None
+    """What cut-offs took off the scores of each class: its probability is that without them."""
+
     @property
     def leads(self) -> bool:
         """Whether each margin is the lead of one class over another; then there are `contests`."""
         return False
 
-    @property
-    def offset(self) -> float:
-        """By how much, in scores, a winner has to beat each other class at least: p / (1 - p) of odds."""
-        return max(0.0, logit(self.confidence)) if self.confidence > 0 else 0.0
+    def with_shift(self, shift: Tensor | None) -> Goal:
+        """The goal for scores of which cut-offs took something else off."""
+        return self
+
+    def offset(self, winner: Tensor, rivals: Tensor, like: Tensor) -> Tensor:
+        """By how much, in scores such as `like`, a winner has to beat each rival at least: p / (1 - p) of odds, less
+        what the cut-offs make of them."""
+        if self.confidence <= 0:
+            return like.new_zeros(())
+        odds = like.new_tensor(logit(self.confidence)).expand(rivals.shape)
+        if self.shift is not None:
+            shift = self.shift.to(like)
+            odds = odds - shift[winner] + shift[rivals]
+        return odds.clamp_min(0)
 
     def margin(self, scores: Tensor) -> Tensor:
         """How far inside the goal a row is: the best of its alternatives."""
@@ -134,15 +147,15 @@ def ahead(scores: Tensor, sign: Tensor) -> Tensor:
     return (second - first).mul_(sign.reshape(-1, *[1] * (first.dim() - 1)))
 
 
-def surplus(scores: Tensor, confidence: float) -> Tensor:
-    """By how much each class leads; with a confidence, also by how much its probability exceeds it, in
-    logits."""
+def surplus(scores: Tensor, confidence: float, shift: Tensor | None = None) -> Tensor:
+    """By how much each class leads; with a confidence, also by how much its probability, before cut-offs took `shift`
+    off the scores, exceeds it, in logits."""
     leads = lead(scores)
     if confidence <= 0:
         return leads
-    rest = torch.log1p(-scores.log_softmax(dim=-1).exp().clamp_max(1 - 1e-16))
-    odds = scores.log_softmax(dim=-1) - rest - logit(confidence)
-    return torch.minimum(leads, odds)
+    shares = (scores if shift is None else scores + shift).log_softmax(dim=-1)
+    rest = torch.log1p(-shares.exp().clamp_max(1 - 1e-16))
+    return torch.minimum(leads, shares - rest - logit(confidence))
 
 
 def logit(share: float) -> float:
@@ -155,6 +168,7 @@ class Flip(Goal):
 
     original: Tensor
     confidence: float = 0.0
+    shift: Tensor | None = None
 
     def margin(self, scores: Tensor) -> Tensor:
         return ahead(scores, self._sign) if self.leads and scores.shape[-1] == 2 else super().margin(scores)
@@ -181,7 +195,7 @@ class Flip(Goal):
     def margins(self, scores: Tensor) -> Tensor:
         classes = torch.arange(scores.shape[-1], device=scores.device)
         own = self.original.reshape(-1, *[1] * (scores.dim() - 1))
-        return surplus(scores, self.confidence).masked_fill(classes == own, -torch.inf)
+        return surplus(scores, self.confidence, self.shift).masked_fill(classes == own, -torch.inf)
 
     def winners(self, scores: Tensor) -> Tensor:
         classes = torch.arange(scores.shape[1], device=scores.device)
@@ -196,7 +210,10 @@ class Flip(Goal):
         return classes, torch.where(classes == self.original[:, None], classes, rivals(scores, classes))
 
     def select(self, index: Tensor) -> Flip:
-        return Flip(self.original[index], self.confidence)
+        return Flip(self.original[index], self.confidence, self.shift)
+
+    def with_shift(self, shift: Tensor | None) -> Flip:
+        return Flip(self.original, self.confidence, shift)
 
 
 @dataclass(frozen=True)
@@ -205,6 +222,7 @@ class Against(Goal):
 
     wanted: Tensor
     confidence: float = 0.0
+    shift: Tensor | None = None
 
     def margin(self, scores: Tensor) -> Tensor:
         return self.margins(scores)[..., 0]
@@ -222,7 +240,7 @@ class Against(Goal):
 
     def margins(self, scores: Tensor) -> Tensor:
         index = self.wanted.reshape(-1, *[1] * (scores.dim() - 1)).expand(*scores.shape[:-1], 1)
-        return surplus(scores, self.confidence).gather(-1, index)
+        return surplus(scores, self.confidence, self.shift).gather(-1, index)
 
     def winners(self, scores: Tensor) -> Tensor:
         classes = torch.arange(scores.shape[1], device=scores.device)
@@ -240,7 +258,10 @@ class Against(Goal):
     asks_for_one = True
 
     def select(self, index: Tensor) -> Against:
-        return Against(self.wanted[index], self.confidence)
+        return Against(self.wanted[index], self.confidence, self.shift)
+
+    def with_shift(self, shift: Tensor | None) -> Against:
+        return Against(self.wanted, self.confidence, shift)
 
 
 @dataclass(frozen=True)

@@ -3,42 +3,65 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
 
 from grace.answers import Answers
 from grace.errors import GraceError
-from grace.features import Floats, Numeric
+from grace.features import Domain, Floats, Numeric, Value
 from grace.frames import numbers
 from grace.information import discretise, quantile_cuts, su_matrix
 from grace.models.base import Model, checked_scores, class_codes, fill_value
+from grace.models.checking import LayersDifferError, warn_if_unsteady
 from grace.models.predictor import Predictor
-from grace.models.torch import warn_if_permuted
+from grace.models.relu import check_layers
+from grace.plausibility import Typicality
+from grace.problem import Background
 from grace.schema import Schema
 from grace.sources import Places, Source, encoded_blocks, schemas
+from grace.space import Space
 
 MOST_BACKGROUND = 20_000
 LEAST_OF_CLASS = 1000  # background rows that a class has for sure, if it has so many
 MOST_SU = 100_000  # rows that SU is learnt from: more make more bins, and hardly another SU
 POOL = 1_000_000  # rows that the model is asked for the classes of
 SAMPLE = 256  # rows on which a new model is tried
+PERMUTED = 0.2  # how much better another label order must fit before it is suspected
 
 
 @dataclass(frozen=True)
 class Learnt:
-    """SU of all pairs of features and how many rows it comes from, some training rows with their scores, the median row
-    of each class, and for a model that predicts numbers their spread."""
+    """The model as it is read, SU of all pairs of features and how many rows it comes from, some training rows with
+    their scores, the median row of each class, and for a model that predicts numbers their spread."""
 
+    model: Model
     su: Floats
     su_rows: int
     rows: Floats
     scores: Floats
     medians: Floats
     spread: float
+
+
+@dataclass
+class ModelView:
+    """What an explainer found out by asking its model, as long as it has that model."""
+
+    medians: Floats | None = None  # the median row of each class
+    spread: float | None = None  # of what a model of numbers predicts
+    scores: Floats | None = None  # of the background rows, as the model was when they were learnt
+    given: tuple[str, Floats] | None = None  # the same with the fingerprint of the model then
+    known: Background | None = None
+    typical: tuple[Floats, Typicality] | None = None
+    spaces: dict[tuple[Domain, str], Space] = field(default_factory=dict)
 
 
 def learn(model: Model, schema: Schema, source: Source, seed: int, most: int = MOST_BACKGROUND) -> Learnt:
@@ -53,7 +76,7 @@ def learn(model: Model, schema: Schema, source: Source, seed: int, most: int = M
     some = pool[np.sort(order[:MOST_SU])]
     frame = source.take(some)
     rows = encoded(schema, frame)
-    model.bind(schema, torch.as_tensor(rows[:SAMPLE], device=model.device))
+    model = met(model, schema, rows[:SAMPLE], seed)
     scores = asked(model, rows)
     target = schema.target
     labelled = target is not None and target in frame.columns and bool(frame[target].notna().all())
@@ -82,7 +105,33 @@ def learn(model: Model, schema: Schema, source: Source, seed: int, most: int = M
     else:
         rows = encoded(schema, source.take(pool[keep]))
         scores = asked(model, rows)
-    return Learnt(su, len(some), rows, scores, medians(rows, scores), spread_of(model, scores))
+    return Learnt(model, su, len(some), rows, scores, medians(rows, scores), spread_of(model, scores))
+
+
+def met(model: Model, schema: Schema, rows: Floats, seed: int = 0) -> Model:
+    """The model, bound to the schema and tried on sample rows. If what was read off its layers is not what it says of
+    these rows and of random ones, it is taken without its layers; if it says something else the next time, that is
+    said."""
+    tried = torch.as_tensor(rows, device=model.device)
+    model.bind(schema, tried)
+    anyhow = torch.as_tensor(anywhere(schema, seed), device=model.device)
+    try:
+        model.refresh()
+        check_layers(model, torch.cat([tried, anyhow]))
+    except LayersDifferError as difference:
+        model = dropped(model, schema, rows, difference)
+    first = model.sampled if isinstance(model, Predictor) else asked(model, rows)
+    if first is not None and len(rows):
+        warn_if_unsteady(first, asked(model, rows), model.name)
+    return model
+
+
+def dropped(model: Model, schema: Schema, rows: Floats, difference: LayersDifferError) -> Model:
+    """The model without what was read off its layers, and a warning that says why."""
+    warnings.warn(str(difference), stacklevel=4)
+    model = model.without_layers()
+    model.bind(schema, torch.as_tensor(rows, device=model.device))
+    return model
 
 
 def kept(classes: Places, order: Places, most: int) -> Places:
@@ -97,6 +146,27 @@ def kept(classes: Places, order: Places, most: int) -> Places:
     sure = rank < least
     others = np.flatnonzero(~sure)[: most - int(sure.sum())]
     return np.sort(order[np.concatenate([np.flatnonzero(sure), others])])
+
+
+def conflicts(su: Floats | None, gamma: float, width: int) -> Tensor:
+    """Which two features say too much the same (d, d)."""
+    if gamma >= 1:  # a single cell, seen as all of them
+        return torch.zeros((), dtype=torch.bool).expand(width, width)
+    if su is None:
+        raise GraceError(f"gamma={gamma} needs SU, which needs train=; give train, or gamma=1")
+    return torch.as_tensor(su > gamma + 1e-12).fill_diagonal_(False)
+
+
+def complete_schema(schema: Schema | None, domain: Domain | None) -> Schema:
+    """The schema of an explainer that has no training rows, or an error that says what is missing."""
+    if schema is None:
+        raise GraceError("give train= (a DataFrame), or a complete schema=")
+    for feature in schema.features:
+        if not feature.complete:
+            raise GraceError(f"feature {feature.name!r} of the schema has no range or categories; give train=")
+    if domain is not None and domain != schema.domain:
+        raise GraceError(f"domain={domain!r} needs train=; the schema was made for {schema.domain!r}")
+    return schema
 
 
 def takes_missing(model: Model, source: Source, target: str | None, like: Schema | None) -> bool:
@@ -116,7 +186,8 @@ def takes_missing(model: Model, source: Source, target: str | None, like: Schema
     try:
         (schema,) = schemas(source, target, domains=["central"], like=like, gaps=True).values()
         trial = copy.copy(model)
-        trial.bind(schema, torch.as_tensor(encoded(schema, some)))
+        with warnings.catch_warnings(action="ignore"):  # what is to be said is said when the model itself is bound
+            trial.bind(schema, torch.as_tensor(encoded(schema, some)))
     except GraceError:
         return False
     return True
@@ -182,3 +253,23 @@ def spread_of(model: Model, scores: Floats) -> float:
     if model.task != "regression":
         return 1.0
     return Numeric(name="prediction").observe(scores[:, 0], "minmax").spread or 1.0
+
+
+def warn_if_permuted(
+    predicted: np.ndarray[tuple[int], np.dtype[np.int64]],
+    labels: np.ndarray[tuple[int], np.dtype[np.int64]],
+    classes: Sequence[Value],
+) -> None:
+    """Warn when another order of the classes would fit the training labels far better."""
+    count = len(classes)
+    table = np.bincount(predicted * count + labels, minlength=count * count).reshape(count, count)
+    own = np.trace(table) / len(labels)
+    rows, best = linear_sum_assignment(-table)
+    other = table[rows, best].sum() / len(labels)
+    if other > own + PERMUTED:
+        order = [classes[i] for i in best]
+        warnings.warn(
+            f"the model agrees with {own:.0%} of the training labels, but would with {other:.0%} if its outputs were "
+            f"in the order {order!r}; check the order of classes=",
+            stacklevel=4,
+        )

@@ -20,7 +20,7 @@ from grace.columns import is_small
 from grace.errors import GraceError
 from grace.explainer import Explainer
 from grace.features import Categorical, Feature, Floats, Value
-from grace.models.base import checked_scores, class_codes, softmax
+from grace.models.base import checked_scores, class_codes
 from grace.schema import Schema
 
 FEATURES = 5  # as many as the paper's participants saw
@@ -180,7 +180,8 @@ class Lime:
 
     def _probabilities(self, rows: Floats) -> Floats:
         tensor = torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
-        return softmax(np.asarray(checked_scores(self.model, tensor).cpu().numpy()))
+        scores = np.asarray(checked_scores(self.model, tensor).cpu().numpy())
+        return self.model.probabilities(scores) if self.model.sure else np.eye(scores.shape[1])[scores.argmax(axis=1)]
 
 
 # Orange and blue after Okabe and Ito, dark (or light) enough for small text

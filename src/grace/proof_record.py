@@ -44,6 +44,7 @@ def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] |
         "categories": _closed(schema),
         "redundant": _redundant(batch, row),
         **{name: batch.call[name] for name in PARTS},
+        "cutoffs": [] if model.cutoffs is None else [list(pair) for pair in model.cutoffs.named],
         "margin": model.tolerance,
         "precision": "float64",
         "weights": model.fingerprint(),

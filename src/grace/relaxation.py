@@ -233,7 +233,8 @@ class Relaxation:
         weight, bias = self.network.later[-1]
         rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
         rows = weight[nodes.target][:, None] - weight[rivals]
-        constant = bias[nodes.target][:, None] - bias[rivals] - self.problem.goal.offset
+        constant = bias[nodes.target][:, None] - bias[rivals]
+        constant = constant - self.problem.goal.offset(nodes.target[:, None], rivals, bias)
         value, slope = self.backward(nodes, moves, rows, constant, limits)
         mass = self.mass[-1].index_select(0, nodes.row)
         slack = self.rounding * (mass.gather(1, nodes.target[:, None]) + mass.gather(1, rivals) + constant.abs())

@@ -10,12 +10,15 @@ import numpy as np
 from grace.answers import Answers
 from grace.errors import GraceError
 from grace.features import Floats
+from grace.learning import met
 from grace.models.grouped import grouped
 from grace.models.together import Together
 from grace.models.wrapping import wrap
 
 if TYPE_CHECKING:
     from grace.explainer import Explainer
+
+SAMPLE = 64  # rows on which another model is tried
 
 
 def validity(explainer: Explainer, models: Sequence[Any], answers: Answers) -> Floats:
@@ -34,8 +37,7 @@ def beside(explainer: Explainer, models: Sequence[Any]) -> Together:
     if len(models) == 0:
         raise GraceError("give at least one other model")
     others = [grouped(wrap(model).on(explainer.model.device), explainer.schema) for model in models]
-    together = Together(explainer.model, others)
     rows = explainer.background_rows
     if rows is not None:
-        together.bind(explainer.schema, explainer.tensor(rows[:64]))
-    return together
+        others = [met(model, explainer.schema, rows[:SAMPLE]) for model in others]
+    return Together(explainer.model, others)

@@ -86,7 +86,7 @@ def check_place(directory: str | Path) -> Path:
 
 def _write(explainer: Explainer, directory: Path, background: bool) -> None:
     model = explainer.model.model if isinstance(explainer.model, Grouped) else explainer.model
-    network = model.module if isinstance(model, TorchModel) and isinstance(model.module, Network) else None
+    network = model.network if isinstance(model, TorchModel) else None
     head: dict[str, Any] = {
         "format": FORMAT,
         "classes": list(model.classes),
@@ -98,6 +98,7 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
         "training_rows": explainer.training_rows,
         "su_rows": explainer.su_rows,
         "network": None if network is None else network.settings(),
+        "threshold": None if model.cutoffs is None else [list(pair) for pair in model.cutoffs.named] or None,
     }
     (directory / HEAD).write_text(json.dumps(head, ensure_ascii=False, indent=1), encoding="utf-8")
     if network is not None:
@@ -133,6 +134,8 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
         model = _network(where, head)
     elif model.classes and list(model.classes) != head["classes"]:
         raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {where}: {head['classes']!r}")
+    if head.get("threshold") and model.cutoffs is None:
+        model = model.with_threshold(dict(head["threshold"]))
     try:
         arrays = load_arrays(where / ARRAYS)
     except (OSError, SafetensorError) as reason:

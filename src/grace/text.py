@@ -74,8 +74,29 @@ def sentence(
     label = e.contrast_class if form == "had" else e.original_class
     hedge &= e.sure and e.task != "regression"
     sure = said.sure(e.probability(label, after=form == "had"), then=form == "had") if hedge else ""
+    cutoff = _cutoff(e, label, code, then=form == "had")
     proven = e.proof is not None and e.proof["verdict"] == MINIMUM and len(e.changes) > 1
-    return f"{body}{sure}." + (f" {said.minimum(_limits(e, code, len(e.changes) - 1), form)}" if proven else "")
+    minimum = f" {said.minimum(_limits(e, code, len(e.changes) - 1), form)}" if proven else ""
+    return f"{body}{sure}{cutoff}.{minimum}"
+
+
+def _cutoff(e: Explanation, label: Value, code: str, *, then: bool) -> str:
+    """The cut-off that decides for a class, where one is set; of two classes, that of the positive one."""
+    if not e.cutoffs:
+        return ""
+    language = languages.load(code)
+    if len(e.cutoffs) > 1:
+        return language.cutoff("", "", reached=True, then=then)
+    ((positive, share),) = e.cutoffs
+    named = class_word(row_words(e.words, code, e.task), positive, language)
+    return language.cutoff(_per_cent(share, language), named, reached=label == positive, then=then)
+
+
+def _per_cent(share: float, language: Language) -> str:
+    """A share in per cent, in its own digits if they are few."""
+    exact = decimal(share) * 100
+    few = Decimal(f"{exact:.4g}")
+    return language.number(exact) if few == exact else language.figure(few, few, about=True)
 
 
 def main_clause(e: Explanation, form: str, place: int, style: str | None, code: str) -> str:

@@ -19,6 +19,7 @@ from grace.features import MISSING, Categorical, Feature, Floats, Numeric, Value
 from grace.frames import numbers, said, some
 from grace.models.base import class_codes, fill_value
 from grace.models.network import Network
+from grace.models.threshold import Threshold, cutoffs_of
 from grace.models.torch import TorchModel
 from grace.schema import Schema
 
@@ -72,6 +73,7 @@ def fit(
     progress: Progress | None = None,
     rare: str | None = None,
     task: str | None = None,
+    threshold: Threshold | None = None,
     **changes: Any,
 ) -> TorchModel:
     """Train a network on a table of the paper (its training part) or on any DataFrame.
@@ -81,7 +83,7 @@ def fit(
     `hidden=(32, 16)`, `learning_rate`, `patience`, `batch_size`, `max_epochs`. Without `validation`, a tenth of the
     rows is set aside for early stopping. Missing cells are imputed: the median, or the category "missing", as the
     training part has it. With `rare="other"`, categories with fewer than 10 rows become one of that name, and so does
-    any that turns up later.
+    any that turns up later. `threshold` is the probability from which on a class is decided, as in `grace.wrap`.
     """
     if isinstance(data, Table):
         parts = data.split(seed)
@@ -97,6 +99,8 @@ def fit(
         assert target is not None
         stratify = task == "classification"
         train, held = (data, validation) if validation is not None else _set_aside(data, target, seed, stratify)
+    if threshold is not None and task == "regression":
+        raise GraceError("threshold= is about the probabilities of classes; leave it out for a regression")
     for name in changes:
         if name not in Recipe.__dataclass_fields__:
             raise GraceError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
@@ -121,7 +125,8 @@ def fit(
     if not schema.classes:
         _stretch(network, middle, unit)
     module = network.double().eval().requires_grad_(False)
-    return TorchModel(module, schema.classes, outputs="logits", schema=schema, task=task)
+    model = TorchModel(module, schema.classes, outputs="logits", schema=schema, task=task)
+    return model.with_cutoffs(None if threshold is None else cutoffs_of(threshold, schema.classes))
 
 
 def task_for(frame: pd.DataFrame, target: str, task: str | None, schema: Schema | None = None) -> str:

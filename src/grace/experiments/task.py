@@ -112,6 +112,9 @@ class Task:
         network = network_in(self.model)
         state = {} if network is None else network.state_dict()
         arrays = {f"network.{k}": v.detach().cpu().numpy() for k, v in state.items()}
+        if network is not None and self.model.cutoffs is not None:  # runners decide by the best of the scores
+            last = f"network.layers.{len(network.layers) - 1}.bias"
+            arrays[last] = arrays[last] - np.array(self.model.cutoffs.shifts)
         np.savez(folder / ARRAYS, rows=self.rows, train=self.train, labels=self.labels, **arrays)
         (folder / HEAD).write_text(json.dumps(self._head(), ensure_ascii=False), encoding="utf-8")
 
@@ -265,7 +268,7 @@ def network_of(table: Table, split_seed: int, seed: int) -> TorchModel:
 
 def network_in(model: Model) -> Network | None:
     """The network, if the model is one that `grace.training.fit` made."""
-    return model.module if isinstance(model, TorchModel) and isinstance(model.module, Network) else None
+    return model.network if isinstance(model, TorchModel) else None
 
 
 def _feature(schema: Schema, j: int) -> dict[str, Any]:

@@ -123,6 +123,10 @@ class Language(Protocol):
     def sure(self, probability: float, *, then: bool) -> str:
         """How sure the model is of the class X, or (`then`) would have been of Y; a clause to append."""
 
+    def cutoff(self, share: str, named: str, *, reached: bool, then: bool) -> str:
+        """On which side of its cut-off the probability of a class was, or (`then`) would have been; a clause to append.
+        Without a class: that each has a cut-off."""
+
     def minimum(self, limits: Limits, form: str) -> str:
         """That no change of so few features would have done under these limits: a sentence."""
 

@@ -16,6 +16,7 @@ from grace.columns import is_small
 from grace.errors import GraceError
 from grace.features import MISSING, Categorical, Floats, Numeric, Value, plain
 from grace.frames import said, some
+from grace.models.threshold import Cutoffs
 from grace.schema import Schema
 
 Margins = Callable[[Tensor], Tensor]
@@ -26,16 +27,38 @@ class Model(ABC):
     """A classifier on encoded rows. Scores are logits or log-probabilities: only differences matter."""
 
     classes: tuple[Value, ...]
+    name: str = "the model"
+    """What warnings and errors call it."""
     schema: Schema | None = None
     device: torch.device = torch.device("cpu")
     tolerance: float = 1e-6
     """The margin above which a class counts as the winner, in the precision the scores come in."""
     task: str = "classification"
     """Or "clustering", where classes are clusters, or "regression", with one number and no classes."""
-    sure: bool = True
-    """Whether the scores say how sure the model is: probabilities, rather than bare labels, distances or margins."""
+    unsure_because: str = ""
+    """Why the scores are no probabilities of the model's own, such as "it names classes alone"; else empty."""
+    cutoffs: Cutoffs | None = None
+    """The rule by which a class is decided, if it is not the most probable one; scores are shifted by it."""
     stepwise: bool = False
     """Whether the model is known by its answers alone: they may be constant in steps, and slopes are estimates."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether the scores say how sure the model is: probabilities, not bare labels, distances or margins."""
+        return not self.unsure_because
+
+    @property
+    def shift(self) -> Tensor | None:
+        """What the cut-offs took off the scores of each class."""
+        return None if self.cutoffs is None else self.cutoffs.tensor(self.device)
+
+    def with_threshold(self, threshold: Any) -> Model:
+        """The same model with another rule to decide classes by; see `grace.wrap`."""
+        raise GraceError(f"a {type(self).__name__} takes no threshold=; wrap the model itself with it")
+
+    def without_layers(self) -> Model:
+        """The same model without anything that was read from its layers."""
+        return self
 
     @property
     def width(self) -> int:
@@ -95,11 +118,23 @@ class Model(ABC):
 
     def predict_proba(self, frame: Any) -> pd.DataFrame:
         """The probability of each class, with the class names as columns."""
+        shares = self.probabilities(self._scores(frame))
+        index = frame.index if isinstance(frame, pd.DataFrame) else None
+        return pd.DataFrame(shares, columns=list(self.classes), index=index)
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """The model's own probabilities behind scores (n, classes)."""
         if self.task == "regression":
             raise GraceError("the model predicts a number, which has no probability; use predict")
-        scores = self._scores(frame)
-        index = frame.index if isinstance(frame, pd.DataFrame) else None
-        return pd.DataFrame(softmax(scores), columns=list(self.classes), index=index)
+        self.check_sure("a probability")
+        return softmax(scores if self.cutoffs is None else scores + np.array(self.cutoffs.shifts))
+
+    def check_sure(self, asked_for: str) -> None:
+        """An error that says why what was asked for is not to be had, where the model gives no probabilities."""
+        if not self.sure:
+            raise GraceError(
+                f"{asked_for} needs a model that gives probabilities, and this one does not: {self.unsure_because}"
+            )
 
     def impute(self, frame: Any) -> pd.DataFrame:
         """The rows with missing cells filled in as in training: the median, or the category "missing"

@@ -11,11 +11,15 @@ from torch import nn
 from grace.errors import GraceError
 from grace.features import Value, plain
 from grace.models.base import Model
-from grace.models.layers import exact
+from grace.models.checking import Origin
+from grace.models.layers import exact, same_outputs
 from grace.models.predictor import Predictor, Way
+from grace.models.threshold import Cutoffs
+from grace.models.thresholded import thresholded
 from grace.models.torch import TorchModel
 from grace.schema import Schema
 
+UNSURE_SCORES = "its scores are those of a decision function"
 SKORCH = {"CrossEntropyLoss": "logits", "BCEWithLogitsLoss": "logits", "NLLLoss": "probabilities"}
 
 
@@ -48,12 +52,26 @@ def estimator(
     """The estimator as a model: exact layers where it is a network, a network it holds, or a black box."""
     task = task or task_of(model)
     check_fitted(model)
+
+    def black_box(cutoffs: Cutoffs | None) -> Model:
+        return _black_box(model, classes, inputs, schema, task).with_cutoffs(cutoffs)
+
     if hasattr(model, "module_") and isinstance(model.module_, nn.Module):
-        return _skorch(model, classes, schema, task)
-    found = exact(model, task, classes, schema)
-    if found is not None:
-        found.sure = hasattr(model, "predict_proba")
-        return found
+        inputs = inputs or "array"
+        return _skorch(model, classes, schema, task, black_box)
+    behind = thresholded(model)
+    if behind is not None:
+        inner = estimator(behind.model, classes=classes, inputs=inputs, schema=schema, task=task)
+        decided = behind.on(inner)
+        return _black_box(model, classes, inputs, schema, task) if decided is None else decided
+    found = exact(model, task, classes, schema, black_box)
+    return _black_box(model, classes, inputs, schema, task) if found is None else found
+
+
+def _black_box(
+    model: Any, classes: Sequence[Value] | None, inputs: str | None, schema: Schema | None, task: str
+) -> Predictor:
+    """The estimator as a model that is known by its answers alone."""
     names = _names(model)
     known = None if task == "regression" else classes if classes is not None else _classes(model)
     inputs = inputs or ("array" if names is None and hasattr(model, "n_features_in_") else "frame")
@@ -124,16 +142,31 @@ def _ways(model: Any, task: str, predict: Callable[[Any], Any]) -> tuple[list[Wa
     if hasattr(model, "predict_proba"):
         ways.append(Way(model.predict_proba, "probabilities"))
     if hasattr(model, "decision_function"):
-        ways.append(Way(model.decision_function, "logits", sure=False))
+        ways.append(Way(model.decision_function, "logits", UNSURE_SCORES))
     if task == "clustering" and hasattr(model, "transform") and not ways:
-        ways.append(Way(lambda rows: -np.asarray(model.transform(rows)), "logits", sure=False))
+        ways.append(Way(lambda rows: -np.asarray(model.transform(rows)), "logits", "its scores are distances"))
     return [*ways, Way(predict, "labels")], predict
 
 
-def _skorch(model: Any, classes: Sequence[Value] | None, schema: Schema | None, task: str) -> Model:
-    """A skorch net is a torch module in scikit-learn's clothes."""
+def _skorch(
+    model: Any,
+    classes: Sequence[Value] | None,
+    schema: Schema | None,
+    task: str,
+    black_box: Callable[[Cutoffs | None], Model],
+) -> Model:
+    """A skorch net is a torch module in scikit-learn's clothes. One of a class of its own may decide otherwise."""
+    named = f"the {type(model).__name__}"
     if task == "regression":
-        return TorchModel(model.module_, (), outputs="logits", schema=schema, task=task)
-    labels = classes if classes is not None else [plain(c) for c in np.asarray(model.classes_).tolist()]
-    outputs = SKORCH.get(type(model.criterion_).__name__)
-    return TorchModel(model.module_, labels, outputs=outputs, schema=schema)
+        found = TorchModel(model.module_, (), outputs="logits", schema=schema, task=task)
+        found.origin = Origin(named, lambda rows: model.predict(rows.astype(np.float32)), same_outputs(""), black_box)
+    else:
+        labels = classes if classes is not None else [plain(c) for c in np.asarray(model.classes_).tolist()]
+        outputs = SKORCH.get(type(model.criterion_).__name__)
+        found = TorchModel(model.module_, labels, outputs=outputs, schema=schema)
+        found.origin = Origin(
+            named, lambda rows: model.predict_proba(rows.astype(np.float32)), same_outputs("softmax"), black_box
+        )
+    found.reads_layers = type(model).__module__.startswith("skorch.")
+    limit = getattr(model, "threshold", 0.5)  # of a NeuralNetBinaryClassifier
+    return found if task == "regression" or limit == 0.5 else found.with_threshold(limit)

@@ -20,9 +20,10 @@ class Grouped(Model):
     columns, so that slopes are the model's own."""
 
     def __init__(self, model: Model, schema: Schema) -> None:
-        self.model, self.schema = model, schema
+        self.model, self.schema, self.name = model, schema, model.name
         self.classes, self.task, self.device = model.classes, model.task, model.device
         self.tolerance, self.stepwise = model.tolerance, model.stepwise
+        self.unsure_because, self.cutoffs = model.unsure_because, model.cutoffs
         self._places = places(schema)
         self.kept: dict[str, Any] = {}  # what others have made of the model, until `refresh`
 
@@ -78,6 +79,13 @@ class Grouped(Model):
         self.schema = schema
         self.model.bind(flat(schema), self.columns(rows))
         self.classes, self.tolerance = self.model.classes, self.model.tolerance
+        self.unsure_because, self.cutoffs = self.model.unsure_because, self.model.cutoffs
+
+    def with_threshold(self, threshold: Any) -> Model:
+        return Grouped(self.model.with_threshold(threshold), self._need_schema())
+
+    def without_layers(self) -> Model:
+        return grouped(self.model.without_layers(), self._need_schema())
 
     def on(self, device: torch.device) -> Model:
         return self if device == self.device else Grouped(self.model.on(device), self._need_schema())

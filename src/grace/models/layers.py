@@ -1,19 +1,24 @@
 """Estimators that are networks at heart, as exact torch layers: gradients, float64, and proofs.
 
-Linear models, k-means, and scikit-learn's and Keras's perceptrons, alone or behind a scaler in a pipeline. What is
-turned into layers is compared with the original first; what differs stays a black box.
+Linear models, k-means, and scikit-learn's and Keras's perceptrons, alone or behind a scaler in a pipeline. Only the
+libraries' own classes are turned into layers: a subclass may decide otherwise. The layers are compared with the
+original first, and on every answer; what differs is a black box.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
-from grace.features import Floats, Numeric
+from grace.features import Bools, Floats, Numeric, plain
+from grace.models.base import Model, softmax
+from grace.models.checking import Origin
+from grace.models.threshold import Cutoffs
 from grace.models.torch import TorchModel
 from grace.schema import Schema
 
@@ -36,13 +41,24 @@ LINEAR = (
     "Perceptron",
     "LinearDiscriminantAnalysis",
 )
+TIED = 1e-7  # of scores that are nearer to each other, relative to them, either class may be decided
+SINGLE = 1e-3  # how far outputs computed in single precision may be from those in double precision
 LINES = ("LinearRegression", "Ridge", "RidgeCV", "Lasso", "LassoCV", "ElasticNet", "ElasticNetCV", "LinearSVR")
 
 
-def exact(model: Any, task: str, classes: Sequence[Any] | None, schema: Schema | None = None) -> TorchModel | None:
-    """The estimator or pipeline as layers that give the same scores, or None if it is no such thing."""
+def exact(
+    model: Any,
+    task: str,
+    classes: Sequence[Any] | None,
+    schema: Schema | None,
+    black_box: Callable[[Cutoffs | None], Model],
+) -> TorchModel | None:
+    """The estimator or pipeline as layers that give the same scores, or None if it is no such thing. `black_box` makes
+    the model that it is otherwise."""
     steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
     last = steps[-1]
+    if not all(_untouched(part) for part in {id(part): part for part in (model, *steps)}.values()):
+        return None
     read = _layers(last)
     folded = None if read is None else _folded(steps[:-1], len(read[0][0][0]))
     if read is None or folded is None:
@@ -53,9 +69,30 @@ def exact(model: Any, task: str, classes: Sequence[Any] | None, schema: Schema |
     names = getattr(model, "feature_names_in_", None)
     if schema is None and names is not None:
         schema = Schema(features=tuple(Numeric(name=str(n)) for n in names))
-    labels = () if task == "regression" else _classes(last, layers) if classes is None else classes
+    own = [] if task == "regression" else _classes(last, layers)
+    labels = own if classes is None or task == "regression" else list(classes)
+    keras = _is_keras(model)
+    if labels != own and set(labels) & set(own) and not keras:  # its own names in another order
+        return None
     out = TorchModel(module(layers, activation), labels, outputs="logits", schema=schema, task=task)
-    return out if _same(out, model, len(weight), labels) else None
+    named = f"the {type(model).__name__}"
+    if keras:
+        end = model.layers[-1].activation.__name__
+        out.origin = Origin(named, _keras_asked(model), same_outputs(end), black_box)
+        out.unsure_because = sigmoids(end, len(layers[-1][1]))
+    else:
+        out.origin = Origin(
+            named, lambda rows: model.predict(_input(model, rows)), same_decisions(task, own), black_box
+        )
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, len(weight))) * 10.0 ** rng.integers(-1, 3, size=(200, 1))
+    scores = out.scores(torch.as_tensor(rows)).numpy()
+    response = out.origin.respond(rows)
+    if np.shape(response)[0] != len(rows) or not out.origin.agrees(scores, response).all():
+        return None
+    if not keras and task != "regression":
+        out.unsure_because = _unsure(model, _input(model, rows), scores)
+    return out
 
 
 def module(layers: Layers, activation: str) -> nn.Sequential:
@@ -70,6 +107,20 @@ def module(layers: Layers, activation: str) -> nn.Sequential:
     return nn.Sequential(*parts[:-1]).eval().requires_grad_(False)
 
 
+def _untouched(part: Any) -> bool:
+    """Whether a part is of a library's own class, and none of its methods was replaced."""
+    if isinstance(part, str):
+        return True
+    own = type(part).__module__.startswith(("sklearn.", "keras."))
+    return own and not any(
+        callable(getattr(type(part), name, None)) for name in ("predict", "call", "transform") if name in vars(part)
+    )
+
+
+def _is_keras(model: Any) -> bool:
+    return type(model).__module__.startswith("keras.")
+
+
 def _layers(last: Any) -> tuple[Layers, str] | None:
     """The layers of an estimator, and the activation between them."""
     kind = type(last).__name__
@@ -82,7 +133,7 @@ def _layers(last: Any) -> tuple[Layers, str] | None:
     if own and kind in ("KMeans", "MiniBatchKMeans") and hasattr(last, "cluster_centers_"):
         centres = _floats(last.cluster_centers_)  # the nearest centre: -|x - c|^2 but for |x|^2, which all share
         return [(2 * centres.T, -np.square(centres).sum(axis=1))], "identity"
-    if type(last).__module__.startswith("keras.") and kind == "Sequential":
+    if _is_keras(last) and kind == "Sequential":
         return _keras(last)
     return None
 
@@ -92,12 +143,18 @@ def _keras(model: Any) -> tuple[Layers, str] | None:
     dense = [layer for layer in model.layers if type(layer).__name__ not in ("Dropout", "Flatten", "InputLayer")]
     if not dense or any(type(layer).__name__ != "Dense" or not layer.use_bias for layer in dense):
         return None
+    if not all(_untouched(layer) for layer in model.layers) or not all(_is_keras_function(d.activation) for d in dense):
+        return None
     named = [layer.activation.__name__ for layer in dense]
     inner = set(named[:-1]) or {"identity"}
     if len(inner) > 1 or not inner <= set(ACTIVATIONS) or named[-1] not in ("linear", "softmax", "sigmoid"):
         return None
     pairs = (layer.get_weights() for layer in dense)
     return [(_floats(weight), _floats(bias)) for weight, bias in pairs], inner.pop()
+
+
+def _is_keras_function(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).startswith("keras.")
 
 
 def _folded(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats] | None:
@@ -125,42 +182,67 @@ def _folded(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats] | None:
 
 def _classes(last: Any, layers: Layers) -> list[Any]:
     if hasattr(last, "classes_"):
-        return list(last.classes_)
+        return [plain(c) for c in np.asarray(last.classes_).tolist()]
     return list(range(max(2, len(layers[-1][1]))))
 
 
-def _same(found: TorchModel, model: Any, width: int, labels: Sequence[Any]) -> bool:
-    """Whether the layers decide as the original does, on rows of many sizes."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(200, width)) * 10.0 ** rng.integers(-1, 3, size=(200, 1))
-    ask: Any = rows
+def same_decisions(task: str, labels: Sequence[Any]) -> Callable[[Floats, Any], Bools]:
+    """Whether scores decide as the labels that a model gives, or are the numbers that it predicts."""
+
+    def agrees(scores: Floats, out: Any) -> Bools:
+        out = np.asarray(out)
+        if out.size != len(scores):  # several targets at once
+            return np.zeros(len(scores), dtype=bool)
+        if task == "regression":
+            return np.asarray(np.isclose(out.reshape(-1), scores[:, 0], rtol=1e-6, atol=1e-8))
+        lead = np.sort(scores, axis=1)
+        tied = lead[:, -1] - lead[:, -2] <= TIED * (1 + np.abs(scores).max(axis=1))
+        best = np.array(labels, dtype=object)[scores.argmax(axis=1)]
+        return np.asarray((best == np.array(out.reshape(-1).tolist(), dtype=object)) | tied)
+
+    return agrees
+
+
+def same_outputs(end: str) -> Callable[[Floats, Any], Bools]:
+    """Whether scores, sent through what a network ends with, are what it returns in single precision."""
+
+    def agrees(scores: Floats, out: Any) -> Bools:
+        out = np.asarray(out, dtype=np.float64).reshape(len(scores), -1)
+        expected = scores[:, 1:] if out.shape[1] == 1 and scores.shape[1] == 2 else scores
+        unit = np.maximum(1, np.abs(expected).max(axis=1, keepdims=True))  # by which single precision rounds
+        if end in ("softmax", "log_softmax"):
+            expected = softmax(expected)
+            out = np.exp(out) if end == "log_softmax" else out
+        elif end == "sigmoid":
+            expected = 1 / (1 + np.exp(-np.clip(expected, -700, 700)))
+        if out.shape != expected.shape:
+            return np.zeros(len(scores), dtype=bool)
+        return np.asarray((np.abs(out - expected) <= SINGLE * unit).all(axis=1))
+
+    return agrees
+
+
+def sigmoids(end: str, outputs: int) -> str:
+    """Why outputs are no probabilities of classes of which one holds, if they are not."""
+    return "its outputs, one sigmoid each, do not sum to 1" if end == "sigmoid" and outputs > 1 else ""
+
+
+def _unsure(model: Any, ask: Any, scores: Floats) -> str:
+    """Why softmax of the scores is not what the model calls the probability of its classes, if it is not."""
+    if not hasattr(model, "predict_proba"):
+        return f"a {type(model).__name__} has no predict_proba"
+    with np.errstate(all="ignore"):
+        same = np.allclose(np.asarray(model.predict_proba(ask)), softmax(scores), atol=1e-6)
+    return "" if same else "its predict_proba is not the softmax of its scores"
+
+
+def _input(model: Any, rows: Floats) -> Any:
     names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        import pandas as pd
-
-        ask = pd.DataFrame(rows, columns=names)
-    own = found.scores(torch.as_tensor(rows)).numpy()
-    if type(model).__module__.startswith("keras."):
-        out = np.asarray(model.predict(rows.astype(np.float32), verbose=0), dtype=np.float64)
-        return _keras_same(own, out, found.task)
-    out = np.asarray(model.predict(ask))
-    if out.size != len(rows):  # several targets at once
-        return False
-    if found.task == "regression":
-        return bool(np.allclose(out.reshape(-1), own[:, 0], rtol=1e-6, atol=1e-8))
-    lead = np.sort(own, axis=1)
-    sure = lead[:, -1] - lead[:, -2] > 1e-4  # of a tie, either may win
-    return bool((np.asarray(labels, dtype=object)[own.argmax(axis=1)] == out.astype(object))[sure].all())
+    return rows if names is None else pd.DataFrame(rows, columns=names)
 
 
-def _keras_same(own: Floats, out: Floats, task: str) -> bool:
-    if task == "regression":
-        return bool(np.allclose(out.reshape(-1), own[:, 0], rtol=1e-3, atol=1e-3))
-    if out.shape[1] == 1:
-        return bool(((out[:, 0] > 0.5) == (own[:, 1] > 0))[np.abs(own[:, 1]) > 1e-2].all())
-    lead = np.sort(own, axis=1)
-    sure = lead[:, -1] - lead[:, -2] > 1e-2
-    return bool((own.argmax(axis=1) == out.argmax(axis=1))[sure].all())
+def _keras_asked(model: Any) -> Callable[[Floats], Any]:
+    return lambda rows: model.predict(rows.astype(np.float32), verbose=0)
 
 
 def _floats(values: Any) -> Floats:

@@ -53,14 +53,16 @@ class Network(nn.Module):
         """`shift`, if given, is added to the embedded categories: its gradient is theirs."""
         return self.layout().scores(rows, shift)
 
-    def layout(self, *, detached: bool = False) -> Layout:
+    def layout(self, *, detached: bool = False, shift: Tensor | None = None) -> Layout:
         """The tensors that make the network: looking them up in a module takes longer than a small step. `detached`,
-        nothing is recorded."""
+        nothing is recorded. `shift` is taken off the scores."""
         tensors: list[Tensor] = [t.weight for t in self._tables()]
         layers: list[tuple[Tensor, Tensor]] = [(layer.weight, layer.bias) for layer in self._linear()]
         if detached:
             tensors = [t.detach() for t in tensors]
             layers = [(weight.detach(), bias.detach()) for weight, bias in layers]
+        if shift is not None:
+            layers[-1] = (layers[-1][0], layers[-1][1] - shift)
         return Layout(self.centre, self.scale, self.numeric, dict(zip(self.categorical, tensors, strict=True)), layers)
 
     def vectors(self) -> dict[int, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ import numpy as np
 from grace.errors import GraceError
 from grace.features import Floats, Value
 from grace.models.base import Model
-from grace.models.layers import Layers, module
+from grace.models.checking import Origin
+from grace.models.layers import Layers, module, same_outputs, sigmoids
 from grace.models.predictor import Predictor, Way
 from grace.models.torch import TorchModel
 from grace.schema import Schema
 
 SKIPPED = ("Identity", "Flatten", "Dropout", "Cast")  # do nothing to rows of numbers
-ENDS = ("Softmax", "LogSoftmax", "Sigmoid")  # leave the order of scores as it is
+ENDS = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}  # leave the order of scores as it is
 ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 
 
@@ -33,16 +35,30 @@ def onnx_model(
 ) -> Model:
     """The model as exact layers if it is made of them, else as a black box."""
     task = task or "classification"
-    if type(model).__name__ != "InferenceSession":
-        proto = _proto(model)
-        read = _layers(proto)
-        if read is not None and classes is not None and len(read[0][-1][1]) in (len(classes), 1):
-            return TorchModel(module(*read), classes, outputs="logits", schema=schema)
-        if read is not None and task == "regression" and len(read[0][-1][1]) == 1:
-            return TorchModel(module(*read), (), outputs="logits", schema=schema, task=task)
-        model = _session(proto)
-    way = Way(_asked(model), "numbers" if task == "regression" else outputs)
-    return Predictor([way], classes, inputs="array", schema=schema, task=task, name="the ONNX model")
+    number = task == "regression"
+
+    def black_box(session: Any) -> Predictor:
+        way = Way(_asked(session), "numbers" if number else outputs)
+        return Predictor([way], classes, inputs="array", schema=schema, task=task, name="the ONNX model")
+
+    if type(model).__name__ == "InferenceSession":
+        return black_box(model)
+    proto = _proto(model)
+    read = _layers(proto)
+    fits = read is not None and len(read[0][-1][1]) in ((1,) if number else (1, len(classes or ())))
+    if read is not None and fits and (number or classes is not None):
+        found = TorchModel(module(*read), () if number else classes or (), outputs="logits", schema=schema, task=task)
+        last = proto.graph.node[-1].op_type
+        end = ENDS.get(last, "")
+        found.unsure_because = sigmoids(end, len(read[0][-1][1]))
+        found.origin = Origin(
+            "the ONNX model",
+            _asked(_runner(proto)),
+            same_outputs(end),
+            lambda cutoffs: black_box(_session(proto)).with_cutoffs(cutoffs),
+        )
+        return found
+    return black_box(_session(proto))
 
 
 def _proto(model: Any) -> Any:
@@ -69,6 +85,35 @@ def _session(proto: Any) -> Any:
         return onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     except Exception as reason:  # onnxruntime has a class of its own for each way to be wrong
         raise GraceError(f"onnxruntime refuses the ONNX model: {str(reason).splitlines()[0]}") from reason
+
+
+def _runner(proto: Any) -> Any:
+    """Whatever can run the graph: onnxruntime, or the slow evaluator that comes with onnx."""
+    try:
+        return _session(proto)
+    except GraceError:
+        return _Evaluator(proto)
+
+
+class _Evaluator:
+    """onnx's reference evaluator behind the two methods of a session that are used here."""
+
+    def __init__(self, proto: Any) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        self.evaluator, self.given = ReferenceEvaluator(proto), proto.graph
+
+    def get_inputs(self) -> list[Any]:
+        constants = {t.name for t in self.given.initializer}
+        kinds = {1: "tensor(float)", 11: "tensor(double)"}
+        return [
+            SimpleNamespace(name=i.name, type=kinds.get(i.type.tensor_type.elem_type, "another type"))
+            for i in self.given.input
+            if i.name not in constants
+        ]
+
+    def run(self, names: None, rows: dict[str, Any]) -> Any:
+        return self.evaluator.run(names, rows)
 
 
 def _asked(session: Any) -> Callable[[Floats], Any]:

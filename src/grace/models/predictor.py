@@ -6,6 +6,7 @@ are estimated from differences within the domain, whole numbers by whole steps.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +18,14 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.features import Floats, Numeric, Value, plain
-from grace.models.base import Margins, Model, class_codes, filled_in
+from grace.models.base import Margins, Model, class_codes, filled_in, softmax
+from grace.models.checking import SUM, check_sums
+from grace.models.threshold import Cutoffs, cutoffs_of
 from grace.schema import Schema
 
 OUTPUTS = ("probabilities", "logits", "labels", "numbers")
 INPUTS = ("frame", "array")
 LEAST = 1e-12  # the smallest probability that is told from none
-SUM = 1e-3  # how far the sum of probabilities may be from 1
 MOST_ROWS = 1 << 16  # in one call
 STEPS = (0.1, 0.5, 2.0)  # of a spread: tried one after another for slopes, until one shows a difference
 
@@ -34,12 +36,12 @@ class OutOfCallsError(GraceError):
 
 @dataclass(frozen=True)
 class Way:
-    """One way to ask a model, and what comes back: one of OUTPUTS, or None where that has to be found out; and whether
-    it says how sure the model is."""
+    """One way to ask a model, and what comes back: one of OUTPUTS, or None where that has to be found out; and why it
+    does not say how sure the model is, if it does not."""
 
     ask: Callable[[Any], Any]
     outputs: str | None
-    sure: bool = True
+    unsure: str = ""
 
 
 class Predictor(Model):
@@ -69,6 +71,8 @@ class Predictor(Model):
         self.classes = () if classes is None else checked_classes(classes)
         self.schema, self.task, self.name = schema, task, name
         self.way: Way | None = None
+        self.sampled: Floats | None = None  # the scores of the sample rows, when it was bound
+        self.threshold: Any = None  # until the classes are known
         self.calls = self.asked = 0
         self.most: int | None = None
         self._single = False
@@ -125,7 +129,11 @@ class Predictor(Model):
         probabilities = way.outputs == "probabilities"
         if values.shape[1] == 1 and len(self.classes) == 2:
             values = np.concatenate([1 - values if probabilities else 0 * values, values], axis=1)
-        return np.log(np.clip(values, LEAST, None)) if probabilities else values
+        scores = np.log(np.clip(values, LEAST, None)) if probabilities else values
+        if self.cutoffs is None or scores.shape[1] != self.width:
+            return scores
+        responses = softmax(values) if self.cutoffs.named and not probabilities else values
+        return self.cutoffs.decided(scores, responses, 2 * self.tolerance)
 
     def _numbers(self, out: Any) -> Floats:
         if isinstance(out, pd.DataFrame) and set(map(plain, out.columns)) == set(self.classes):
@@ -151,7 +159,22 @@ class Predictor(Model):
                     f"{self.name} does not say its classes; pass classes= to wrap, or target= to Explainer"
                 )
             self.classes = checked_classes(schema.classes)
+        if self.threshold is not None:
+            self.cutoffs, self.threshold = cutoffs_of(self.threshold, self.classes), None
         self._look(rows)
+
+    def with_threshold(self, threshold: Any) -> Predictor:
+        if self.task != "classification":
+            raise GraceError(f"threshold= is about the probabilities of classes; leave it out for a {self.task}")
+        other = self.with_cutoffs(cutoffs_of(threshold, self.classes) if self.classes else None)
+        other.threshold = None if self.classes else threshold
+        return other
+
+    def with_cutoffs(self, cutoffs: Cutoffs | None) -> Predictor:
+        """The same model with another rule to decide by: what it decides itself no longer counts."""
+        other = copy.copy(self)
+        other.way, other.cutoffs = None, cutoffs
+        return other
 
     def _check_columns(self, schema: Schema) -> None:
         given, fitted = set(schema.columns), set(self.columns or ())
@@ -167,24 +190,39 @@ class Predictor(Model):
     def _look(self, rows: Tensor) -> Way:
         """Choose the way to ask, find out what comes back, and complain where that does not fit."""
         values = rows.detach().cpu().numpy()
-        decided = None if self.labels is None else self._labels(values)
-        for way in self.ways:
+        ways, decided = self.ways, None
+        if self.cutoffs is not None:
+            ways = tuple(w for w in ways if w.outputs != "labels" and bool(w.unsure) != bool(self.cutoffs.named))
+        elif self.labels is not None:
+            decided = self._labels(values)
+        others = ""
+        for way in ways:
             out = self._first(way, values)
-            found = Way(way.ask, way.outputs or self._outputs(out), way.sure)
+            found = way if way.outputs else self._guessed(way, out)
             scores = self._answers(found, out)
             if scores.shape != (len(values), self.width):
-                if way is not self.ways[-1]:
+                if way is not ways[-1]:
                     continue
                 raise GraceError(
                     f"{self.name} returned shape {np.shape(out)} for {len(values)} rows, but there are "
                     f"{self.width} {'numbers' if self.task == 'regression' else 'classes'}; check classes="
                 )
             if np.isnan(scores).any():
-                raise GraceError(f"{self.name} returned NaN for row {int(np.isnan(scores).any(axis=1).argmax())}")
-            if decided is None or way is self.ways[-1] or agree(scores, decided):
-                self.way, self.sure = found, found.sure and found.outputs != "labels"
+                bad = int(np.isnan(scores).any(axis=1).argmax())
+                raise GraceError(f"{self.name} returned NaN for row {bad}; check what it makes of the row's values")
+            if decided is None or way is ways[-1] or agree(scores, decided):
+                self.way, self.unsure_because, self.sampled = found, found.unsure, scores
+                if found.outputs == "labels":
+                    self.unsure_because = others or "it names classes alone"
+                elif found.outputs == "probabilities" and np.ndim(out) == 2 and np.shape(out)[1] > 1:
+                    self.unsure_because = check_sums(self._numbers(out), self.name)
+                if self.cutoffs is not None and self.cutoffs.named:
+                    self.check_sure("threshold=")
                 return found
-        raise GraceError(f"{self.name} cannot be asked anything")
+            if way.outputs == "probabilities":
+                others = "what it decides is not always its most probable class; say by which rule with threshold="
+        reason = "it gives none" if self.cutoffs is None else "threshold= needs probabilities, which it does not give"
+        raise GraceError(f"{self.name} cannot be asked for its scores: {reason}")
 
     def _labels(self, values: Floats) -> Any:
         assert self.labels is not None
@@ -200,6 +238,14 @@ class Predictor(Model):
                 raise
             self._single = True
             return self._ask(way.ask, values)
+
+    def _guessed(self, way: Way, out: Any) -> Way:
+        """The way with what comes back, by the look of it. Rows within 0 and 1 that do not sum to one are scores, of
+        which a warning tells."""
+        outputs = self._outputs(out)
+        values = np.empty(0) if outputs != "logits" else self._numbers(out)
+        shares = values.size > 0 and values.shape[1] > 1 and bool(((values >= 0) & (values <= 1)).all())
+        return Way(way.ask, outputs, check_sums(values, self.name) if shares else way.unsure)
 
     def _outputs(self, out: Any) -> str:
         if self.task == "regression":

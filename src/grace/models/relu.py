@@ -15,11 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from grace.features import Categorical
-from grace.models.base import Model
+from grace.models.base import AT_ONCE, Model
+from grace.models.checking import differs
 from grace.models.grouped import Grouped
 from grace.models.network import Layout, Network
 from grace.models.packed import Packed, usable
 from grace.models.torch import TorchModel
+
+CLOSE = 1e-9  # how far scores read off layers may be from the model's own, relative to them
+ROUNDING = 1e-12  # and relative to the terms they are sums of
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,15 @@ class ReluNetwork:
 
     def scores(self, rows: Tensor) -> Tensor:
         return self.rest(self.first(rows))
+
+    def mass(self, rows: Tensor) -> Tensor:
+        """The sum of the absolute values of all terms of each score, to which rounding is proportional."""
+        z = rows.abs() @ self.weight.abs().T + self.bias.abs()
+        for j, table in self.tables.items():
+            z = z + table[rows[:, j].long()].abs()
+        for weight, bias in self.later:
+            z = z @ weight.abs().T + bias.abs()
+        return z
 
     def packed(self, device: torch.device) -> Packed | None:
         """The network for the kernels, where they serve."""
@@ -77,13 +90,36 @@ def relu_network(model: Model) -> ReluNetwork | None:
     return found
 
 
-def _of_torch(model: TorchModel, features: int) -> ReluNetwork | None:
-    with torch.no_grad():
-        if isinstance(model.module, Network):
-            return _of_layout(model.layout or model.module.layout(detached=True), features)
-        if model.encode is None and model.outputs == "logits" and isinstance(model.module, nn.Sequential):
-            return _of_sequential(model.module, model)
+def check_layers(model: Model, rows: Tensor) -> None:
+    """An error where the layers that were read off a model give some row other scores than the model itself."""
+    if isinstance(model, Grouped):
+        return check_layers(model.model, model.columns(rows))
+    if not isinstance(model, TorchModel):
+        return None
+    network = relu_network(model)
+    for start in range(0, len(rows) if network is not None or model.origin is not None else 0, AT_ONCE):
+        part = rows[start : start + AT_ONCE]
+        own = model.own_scores(part)
+        if network is not None:
+            apart = (network.scores(part) - own).abs()
+            if not (apart <= CLOSE * (1 + own.abs())).all():
+                far = (apart > CLOSE * (1 + own.abs()) + ROUNDING * network.mass(part)).any(dim=1)
+                if far.any():
+                    raise differs(model.name, start + int(far.nonzero()[0]))
+        if model.origin is not None:
+            raw = own if model.shift is None else own + model.shift
+            model.origin.check(part.cpu().numpy(), raw.cpu().numpy())
     return None
+
+
+def _of_torch(model: TorchModel, features: int) -> ReluNetwork | None:
+    if not model.plain or model.outputs != "logits":
+        return None
+    module = model.module
+    with torch.no_grad():
+        if isinstance(module, Network):
+            return _of_layout(model.layout or module.layout(detached=True, shift=model.shift), features)
+        return _of_sequential(module, model) if isinstance(module, nn.Sequential) else None
 
 
 def _of_group(model: Grouped) -> ReluNetwork | None:
@@ -131,6 +167,8 @@ def _of_sequential(module: nn.Sequential, model: TorchModel) -> ReluNetwork | No
     weight, bias = layers[-1]
     if len(weight) == 1 and len(model.classes) == 2:  # a single logit
         layers[-1] = (torch.cat([0 * weight, weight]), torch.cat([0 * bias, bias]))
+    if (shift := model.shift) is not None:
+        layers[-1] = (layers[-1][0], layers[-1][1] - shift)
     weight, bias = layers[0]
     assert model.schema is not None
     tables = {}

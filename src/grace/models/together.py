@@ -9,7 +9,6 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.models.base import Model, checked_scores
-from grace.schema import Schema
 
 
 class Together(Model):
@@ -21,6 +20,7 @@ class Together(Model):
         self.models = (first, *others)
         self.classes, self.schema, self.task, self.device = first.classes, first.schema, first.task, first.device
         self.tolerance = max(m.tolerance for m in self.models)
+        self.unsure_because = next((m.unsure_because for m in self.models if not m.sure), "")
         self.order = [_order(first, model) for model in self.models]
 
     @property
@@ -35,9 +35,14 @@ class Together(Model):
         parts = zip(self.models, self.order, strict=True)
         return torch.cat([checked_scores(m, rows)[:, order] for m, order in parts], dim=1)
 
-    def bind(self, schema: Schema, rows: Tensor) -> None:
-        for model in self.models:
-            model.bind(schema, rows)
+    @property
+    def shift(self) -> Tensor | None:
+        """What the cut-offs of each model took off its scores (models, classes)."""
+        if all(model.cutoffs is None for model in self.models):
+            return None
+        own = [torch.zeros(self.reported) if (s := model.shift) is None else s.cpu() for model in self.models]
+        parts = zip(own, self.order, strict=True)
+        return torch.stack([shift.double()[order] for shift, order in parts]).to(self.device)
 
     def refresh(self) -> None:
         for model in self.models:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
 from grace.errors import GraceError
 from grace.features import Value, plain
 from grace.models.base import Margins, Model
+from grace.models.checking import SUM, Origin, check_sums
 from grace.models.network import Layout, Network
+from grace.models.plain import is_plain
+from grace.models.threshold import Cutoffs, cutoffs_of
 from grace.schema import Schema
 
 Encode = Callable[[Tensor], Tensor]
@@ -25,9 +25,8 @@ Encode = Callable[[Tensor], Tensor]
 TINY = 1e-300
 OUTPUTS = ("logits", "probabilities")
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}  # the margin in units of the module's own precision
-COARSE_TOLERANCE = 1e-2
+COARSE_TOLERANCE, COARSE_SUM = 1e-2, 2e-2
 ENOUGH = 50  # rows after which a single output that stays within 0 and 1 is taken for a probability
-PERMUTED = 0.2  # how much better another label order must fit before it is suspected
 
 
 class TorchModel(Model):
@@ -47,7 +46,7 @@ class TorchModel(Model):
         schema: Schema | None = None,
         task: str = "classification",
     ) -> None:
-        self.module = module
+        self.module, self.name = module, f"the {type(module).__name__}"
         self.task = task
         if isinstance(classes, str) or not isinstance(classes, Iterable):
             raise GraceError(f"classes={classes!r}: give a list with the name of each class")
@@ -69,6 +68,8 @@ class TorchModel(Model):
         self._compute = torch.float64
         self._seen = False
         self._cast: dict[str, Tensor] | None = None
+        self.reads_layers = True  # where they are plain; see `grace.models.plain`
+        self.origin: Origin | None = None  # the model that the module was made from
         self.layout: Layout | None = None  # of a network of ours that can be read directly
         self.kept: dict[str, Any] = {}  # what others have made of the weights, until `refresh`
 
@@ -79,6 +80,10 @@ class TorchModel(Model):
             self._look(rows)
         if self.layout is not None:
             return self.layout.scores(rows)
+        return self.own_scores(rows)
+
+    def own_scores(self, rows: Tensor) -> Tensor:
+        """The scores by the module itself, whatever was read off its layers."""
         with torch.no_grad(), self._reading():
             return self._as_scores(self._raw(rows, None))
 
@@ -89,7 +94,7 @@ class TorchModel(Model):
             return self.layout.slopes(rows, margins)
         x = rows.detach().requires_grad_(True)
         inputs, shift = [x], None
-        own = isinstance(self.module, Network) and bool(self.module.categorical)
+        own = bool(self.vectors())
         if own:
             width = sum(v.shape[1] for v in self.vectors().values())
             shift = torch.zeros(len(rows), width, dtype=x.dtype, device=x.device, requires_grad=True)
@@ -124,15 +129,25 @@ class TorchModel(Model):
     def _direct(self) -> Layout | None:
         """The layout of a network of ours that takes rows as they are, and that nobody listens to."""
         module = self.module
-        if not isinstance(module, Network) or module.layers[-1].out_features != self.width:
+        if not isinstance(module, Network) or not self.plain or module.layers[-1].out_features != self.width:
             return None
-        listened = module._forward_hooks or module._forward_pre_hooks
-        if listened or self._native != torch.float64 or self.encode is not None or self.outputs != "logits":
+        if self._native != torch.float64 or self.outputs != "logits":
             return None
-        return module.layout(detached=True)
+        return module.layout(detached=True, shift=self.shift)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the scores are what the layers of the module say, so that they can be read off."""
+        return self.reads_layers and self.encode is None and is_plain(self.module)
+
+    @property
+    def network(self) -> Network | None:
+        """The module, if it is a network such as `grace.training.fit` makes, and nothing but that."""
+        return self.module if isinstance(self.module, Network) and self.plain else None
 
     def vectors(self) -> Mapping[int, Tensor]:
-        return self.module.vectors() if isinstance(self.module, Network) else {}
+        module = self.module
+        return module.vectors() if type(module) is Network and "forward" not in vars(module) else {}
 
     def _numeric(self, rows: Tensor) -> list[int]:
         categorical = set(self._categories())
@@ -167,10 +182,38 @@ class TorchModel(Model):
         """The model on a device; the module itself stays where it is."""
         if device == self.device:
             return self
-        module = copy.deepcopy(self.module).to(device)
-        return TorchModel(
-            module, self.classes, encode=self.encode, outputs=self.outputs, schema=self.schema, task=self.task
-        )
+        other = self._again()
+        other.module, other.device = copy.deepcopy(self.module).to(device), device
+        return other
+
+    def with_threshold(self, threshold: Any) -> Model:
+        if (
+            not self.sure and self.origin is not None
+        ):  # its own probabilities, if it has any, are not those of the layers
+            return self.origin.black_box(None).with_threshold(threshold)
+        self.check_sure("threshold=")
+        if self.task != "classification":
+            raise GraceError(f"threshold= is about the probabilities of classes; leave it out for a {self.task}")
+        return self.with_cutoffs(cutoffs_of(threshold, self.classes))
+
+    def with_cutoffs(self, cutoffs: Cutoffs | None) -> TorchModel:
+        other = self._again()
+        other.cutoffs = cutoffs
+        return other
+
+    def without_layers(self) -> Model:
+        """The module by its own scores alone; a model that was turned into layers, by its answers alone."""
+        if self.origin is not None:
+            return self.origin.black_box(self.cutoffs)
+        other = self._again()
+        other.reads_layers = False
+        return other
+
+    def _again(self) -> TorchModel:
+        """A copy that has read nothing of the module yet."""
+        other = copy.copy(self)
+        other._seen, other._cast, other.layout, other.kept = False, None, None, {}
+        return other
 
     # -- reading the module -------------------------------------------------------------------
 
@@ -213,6 +256,8 @@ class TorchModel(Model):
         for name, value in self.module.state_dict().items():
             digest.update(name.encode())
             digest.update(value.detach().cpu().double().numpy().tobytes())
+        if self.cutoffs is not None:
+            digest.update(repr(self.cutoffs.shifts).encode())
         return digest.hexdigest()
 
     def refresh(self) -> None:
@@ -227,7 +272,9 @@ class TorchModel(Model):
         probabilities = self.outputs == "probabilities"
         if out.shape[1] == 1 and len(self.classes) == 2:
             out = torch.cat([1 - out if probabilities else torch.zeros_like(out), out], dim=1)
-        return out.clamp_min(TINY).log() if probabilities else out
+        scores = out.clamp_min(TINY).log() if probabilities else out
+        shift = self.shift
+        return scores if shift is None else scores - shift
 
     # -- meeting the data ---------------------------------------------------------------------
 
@@ -253,6 +300,8 @@ class TorchModel(Model):
             )
         if self.outputs is None and self.task == "regression":
             self.outputs = "logits"
+        slack = SUM if compute in TOLERANCE else COARSE_SUM
+        shares = False  # whether the outputs look like probabilities, though they were not said to be
         if self.outputs is None:
             inside = bool(((out >= 0) & (out <= 1)).all())
             if columns == 1 and inside and len(rows) < ENOUGH:
@@ -260,10 +309,14 @@ class TorchModel(Model):
                     f"{len(rows)} rows do not tell whether the single output is a logit or a probability; "
                     "pass outputs='logits' or outputs='probabilities' to wrap"
                 )
-            slack = 1e-3 if compute in TOLERANCE else 2e-2
             sums = out.reshape(len(out), -1).sum(dim=1)
             certain = columns == 1 or bool(((sums - 1).abs() <= slack).all())
             self.outputs = "probabilities" if inside and certain else "logits"
+            shares = inside and len(rows) >= ENOUGH
+        if columns > 1 and (self.outputs == "probabilities" or shares):
+            self.unsure_because = check_sums(out.cpu().numpy(), self.name, slack)
+        if self.cutoffs is not None and self.cutoffs.named:
+            self.check_sure("threshold=")
         self._compute, self._seen, self.layout = compute, True, self._direct()
 
     def _first_reading(self, rows: Tensor) -> tuple[Tensor, torch.dtype]:
@@ -282,23 +335,3 @@ class TorchModel(Model):
         raise GraceError(
             f"the module failed on {len(rows)} rows of {rows.shape[1]} features: {line}; check `encode` and the columns"
         ) from reasons[-1]
-
-
-def warn_if_permuted(
-    predicted: np.ndarray[tuple[int], np.dtype[np.int64]],
-    labels: np.ndarray[tuple[int], np.dtype[np.int64]],
-    classes: Sequence[Value],
-) -> None:
-    """Warn when another order of the classes would fit the training labels far better."""
-    count = len(classes)
-    table = np.bincount(predicted * count + labels, minlength=count * count).reshape(count, count)
-    own = np.trace(table) / len(labels)
-    rows, best = linear_sum_assignment(-table)
-    other = table[rows, best].sum() / len(labels)
-    if other > own + PERMUTED:
-        order = [classes[i] for i in best]
-        warnings.warn(
-            f"the model agrees with {own:.0%} of the training labels, but would with {other:.0%} if its outputs were "
-            f"in the order {order!r}; check the order of classes=",
-            stacklevel=4,
-        )

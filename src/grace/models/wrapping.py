@@ -15,6 +15,7 @@ from grace.models.estimators import estimator, is_estimator
 from grace.models.layers import exact
 from grace.models.onnx import is_onnx, onnx_model
 from grace.models.predictor import Predictor, Way
+from grace.models.threshold import Cutoffs, Threshold
 from grace.models.torch import Encode, TorchModel
 from grace.schema import Schema
 
@@ -30,6 +31,7 @@ def wrap(
     inputs: str | None = None,
     schema: Schema | None = None,
     task: str | None = None,
+    threshold: Threshold | None = None,
 ) -> Model:
     """Make a user's own model one that GRACE can explain.
 
@@ -43,7 +45,23 @@ def wrap(
     outputs  "logits", "probabilities", for a function also "labels" or "numbers"; left out, it is found out from data
     inputs   for a black box: "frame", a DataFrame with the columns and types of training, or "array"
     task     "classification", "clustering" or "regression", where the model does not say
+    threshold  of two classes, the probability from which on the second one is decided, or {class: probability} for
+             another; of several, {class: t} for each: the class with the largest p / t is decided. A
+             FixedThresholdClassifier or TunedThresholdClassifierCV of scikit-learn brings its own
     """
+    found = _wrapped(model, classes, encode, outputs, inputs, schema, task)
+    return found if threshold is None else found.with_threshold(threshold)
+
+
+def _wrapped(
+    model: Any,
+    classes: Sequence[Value] | None,
+    encode: Encode | None,
+    outputs: str | None,
+    inputs: str | None,
+    schema: Schema | None,
+    task: str | None,
+) -> Model:
     if isinstance(model, Model):
         return model
     if task not in (None, *TASKS):
@@ -88,7 +106,12 @@ def _module(
             "grace.wrap(module, classes=[...]), or say task='regression'"
         )
     if encode is None and type(module).__module__.startswith("keras.") and outputs is None:
-        found = exact(module, task, classes, schema)
+        named = () if classes is None else classes
+
+        def itself(cutoffs: Cutoffs | None) -> TorchModel:
+            return TorchModel(module, named, schema=schema, task=task).with_cutoffs(cutoffs)
+
+        found = exact(module, task, classes, schema, itself)
         if found is not None:
             return found
     return TorchModel(

@@ -29,7 +29,7 @@ class Histogram:
 class Curve:
     """The model along one feature, all other changes made: the probability of both classes and of the
     strongest other one at some values (of a category: positions), and the stretches of each side. Of a model that
-    predicts a number, `original` and `contrast` are that number."""
+    predicts a number, `original` and `contrast` are that number; of one that gives no probabilities, they are empty."""
 
     values: tuple[float, ...]
     original: tuple[float, ...]

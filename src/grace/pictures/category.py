@@ -21,7 +21,8 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
     assert e.contrast_class is not None
     old, new = text.value(feature, change.old), text.value(feature, change.new)
     histogram = backdrop.histograms.get(change.name) if backdrop else None
-    curve = backdrop.curves.get(change.name) if backdrop else None
+    curve = backdrop.curves.get(change.name) if backdrop and e.sure else None
+    curve = curve if curve is not None and curve.contrast else None
     counts = (histogram.original, histogram.contrast) if histogram else None
     totals = [sum(c) for c in counts] if counts else [0, 0]
     places = [feature.categories.index(change.old), feature.categories.index(change.new)]

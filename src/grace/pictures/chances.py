@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from grace.explanation import Explanation
+from grace.features import Value
+from grace.models.threshold import lines
 from grace.pictures.drawing import (
     Axis,
     Dot,
@@ -19,6 +24,7 @@ from grace.pictures.drawing import (
     was,
     would_be,
 )
+from grace.schema import Schema
 
 MOST = 4  # classes shown
 STEP = 27.0
@@ -41,21 +47,76 @@ def lines_of(e: Explanation) -> list[tuple[str, str, float, float]]:
     return out
 
 
+@dataclass(frozen=True)
+class CutoffLine:
+    """The probability at which one of two classes starts to be decided."""
+
+    of: Value
+    share: float
+    said: str
+
+
+def cutoff_line(e: Explanation) -> CutoffLine | None:
+    """The line to cross, where a cut-off was set; of more than two classes there is no single one."""
+    found = lines(e.cutoffs, e.classes)
+    if not found:
+        return None
+    of = e.cutoffs[0][0] if len(e.cutoffs) == 1 else e.classes[1]
+    return CutoffLine(of, found[of], f"cut-off {fit_percent(found[of])}")
+
+
+def fit_percent(share: float) -> str:
+    """A cut-off in as many digits as it has, up to four."""
+    return f"{float(f'{share * 100:.4g}'):g} %"
+
+
+def cutoff_words(named: Sequence[tuple[Value, float]], words: Schema) -> str:
+    """By which rule classes are decided, as a sentence; empty where it is the most probable one."""
+    said = [(words.class_word(c), fit_percent(share)) for c, share in named]
+    if len(said) == 1:
+        return f"The class is {said[0][0]} from a probability of {said[0][1]} on."
+    listed = ", ".join(f"{word} {share}" for word, share in said)
+    return f"The class is the one whose probability is most, measured by its cut-off: {listed}." if said else ""
+
+
+def class_panel(e: Explanation, width: float) -> Drawing:
+    """What a model decides that does not say how sure it is."""
+    said = "What the model decides"
+    marks: list[Mark] = [Text(0, 15, said, 13, bold=True)]
+    words = [(e.words.class_word(e.original_class), "old")]
+    if e.contrast_class is not None:
+        words.append((e.words.class_word(e.contrast_class), "new"))
+    y = 22.0
+    for i, (word, role) in enumerate(words):
+        middle = y + STEP / 2
+        marks.append(was(6, middle) if i == 0 else would_be(6, middle))
+        marks.append(Text(20, middle + 4, fit(word, width - 20, 12, bold=True), 12, role, bold=True))
+        y += STEP
+    note = "It gives no probabilities."
+    marks.append(Text(0, y + 14, fit(note, width, 11), 11, "soft"))
+    described = f"As it is: {words[0][0]}." + (f" With the change: {words[1][0]}." if len(words) > 1 else "")
+    return Drawing(width, y + 20, said, f"{described} {note}", tuple(marks))
+
+
 def chances_panel(e: Explanation, width: float) -> Drawing:
-    """A line from 0 to 100 % for each class, with the probability before and after."""
-    lines = lines_of(e)
+    """A line from 0 to 100 % for each class, with the probability before and after, and the cut-off on the line of
+    the class that has one."""
+    rows = lines_of(e)
+    cutoff = cutoff_line(e)
     moved = e.success
     marks: list[Mark] = [Text(0, 15, "How sure the model is", 13, bold=True)]
-    said = [f"{percent(b)} → {percent(a)}" if moved else percent(b) for _, _, b, a in lines]
-    gutter = min(max(text_width(word, 12, bold=True) for word, *_ in lines) + 14, width * 0.42)
+    said = [f"{percent(b)} → {percent(a)}" if moved else percent(b) for _, _, b, a in rows]
+    gutter = min(max(text_width(word, 12, bold=True) for word, *_ in rows) + 14, width * 0.42)
     right = width - max(text_width(s, 12, bold=True) for s in said) - 16
     axis = Axis(0, 1, gutter, right)
     y = 22.0
-    for (word, role, before, after), values in zip(lines, said, strict=True):
+    for (word, role, before, after), values in zip(rows, said, strict=True):
         middle = y + STEP / 2
         bold = role != "soft"
         marks.append(Text(0, middle + 4, fit(word, gutter - 8, 12, bold), 12, role, bold=bold))
         marks.append(line(axis.left, middle, axis.right, middle, width=4))
+        if cutoff is not None and word == e.words.class_word(cutoff.of):
+            marks.append(line(axis(cutoff.share), middle - 9, axis(cutoff.share), middle + 9, "ink", 1.4))
         a, b = (axis(before), middle), (axis(after), middle)
         if moved:
             marks += [*arrow(a, b, role), was(*a), would_be(*b)] if bold else _quiet(a, b)
@@ -63,11 +124,15 @@ def chances_panel(e: Explanation, width: float) -> Drawing:
             marks += [Rect(axis.left, middle - 2, a[0] - axis.left, 4, role, 0.5, 2), was(*a)]
         marks.append(Text(width, middle + 4, values, 12, role if bold else "soft", "end", bold))
         y += STEP
-    scale = ((0.0, "0"), (0.5, "50 %"), (1.0, "100 %"))
-    for share, word in scale if axis.right - axis.left > 110 else scale[::2]:
+    scale = [(0.0, "0"), (0.5, "50 %"), (1.0, "100 %")]
+    if cutoff is not None:
+        scale[1] = (cutoff.share, cutoff.said)
+        scale = [tick for tick in scale if tick is scale[1] or abs(tick[0] - cutoff.share) > 0.2]
+    for share, word in scale if cutoff is not None or axis.right - axis.left > 110 else scale[::2]:
         marks.append(Path((((axis(share), y), (axis(share), y + 3)),), stroke="line"))
         marks.append(Text(axis(share), y + 14, word, 11, "soft", "middle"))
-    words = "; ".join(f"{word}: {values}" for (word, *_), values in zip(lines, said, strict=True))
+    words = "; ".join(f"{word}: {values}" for (word, *_), values in zip(rows, said, strict=True))
+    words += "" if cutoff is None else f"; {cutoff.said} for {e.words.class_word(cutoff.of)}"
     return Drawing(width, y + 20, "How sure the model is", words + ".", tuple(marks))
 
 

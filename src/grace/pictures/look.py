@@ -10,7 +10,7 @@ import torch
 
 from grace.features import Bools, Categorical, Feature, Floats, Numeric
 from grace.figures import Range, reached
-from grace.models.base import checked_scores, softmax
+from grace.models.base import checked_scores
 from grace.pictures.backdrop import SIDES, Backdrop, Curve, Histogram, Map
 
 if TYPE_CHECKING:
@@ -51,14 +51,16 @@ def look(
     shown_rows = np.concatenate(asked) if leads_to is None else leads_to(np.concatenate(asked))
     questions = torch.as_tensor(shown_rows, dtype=torch.float64, device=model.device)
     scores = np.asarray(checked_scores(model, questions).cpu().numpy())
-    numbers = scores[:, 0]
     if asked_for is not None:
-        scores, classes = both_sides(scores, asked_for), (0, 1)
+        numbers = scores[:, [0]]
+        shown, classes, scores = np.hstack([numbers, numbers]), (0, 1), both_sides(scores, asked_for)
+    else:
+        shown = model.probabilities(scores) if model.sure else np.empty((len(scores), 0))
     ends = np.cumsum([len(a) for a in asked])[:-1]
-    parts, predicted = np.split(scores, ends), np.split(numbers, ends)
+    parts, said = np.split(scores, ends), np.split(shown, ends)
     curves = {
-        schema.names[j]: curve(schema.features[j], lines[j], part, classes, None if asked_for is None else number)
-        for j, part, number in zip(changed, parts[: len(changed)], predicted[: len(changed)], strict=True)
+        schema.names[j]: curve(schema.features[j], lines[j], part, own, classes)
+        for j, part, own in zip(changed, parts[: len(changed)], said[: len(changed)], strict=True)
     }
     rows, given = explainer.background_rows, explainer.background_scores()
     if given is not None and asked_for is not None:
@@ -71,9 +73,9 @@ def look(
             histograms[schema.names[j]] = Histogram(counts[0][0], counts[0][1], counts[1][1])
     plane = None
     if grid:
-        shown = [] if rows is None or sides is None else points(rows[:, changed], sides, grid)
+        marked = [] if rows is None or sides is None else points(rows[:, changed], sides, grid)
         names = (schema.names[changed[0]], schema.names[changed[1]])
-        plane = map_of(names, grid, parts[-1], classes, shown)
+        plane = map_of(names, grid, parts[-1], classes, marked)
     counted = None if sides is None else (int(sides[0].sum()), int(sides[1].sum()))
     return Backdrop(counted, histograms, curves, plane)
 
@@ -113,21 +115,20 @@ def along(feature: Feature, low: float, high: float, most: int) -> Floats:
     return np.unique(np.round(np.linspace(low, high, min(most, int(high - low) + 1))))
 
 
-def curve(
-    feature: Feature, values: Floats, scores: Floats, classes: tuple[int, int], numbers: Floats | None = None
-) -> Curve:
-    """The model's answers along one feature: probabilities, or the numbers that it predicts."""
-    shares = softmax(scores) if numbers is None else np.stack([numbers, numbers], axis=1)
-    rest = np.delete(shares, list(classes), axis=1)
+def curve(feature: Feature, values: Floats, scores: Floats, shown: Floats, classes: tuple[int, int]) -> Curve:
+    """The model's answers along one feature: which class where, by the scores, and what is shown of them (n, classes):
+    probabilities, the numbers that it predicts, or nothing (n, 0)."""
+    known = shown.shape[1] > 0
+    rest = np.delete(shown, list(classes), axis=1) if known else shown
     other = rest.max(axis=1) if rest.shape[1] else np.zeros(len(values))
     few = isinstance(feature, Categorical) or bool(feature.integer)
     most = len(values) if isinstance(feature, Categorical) else min(KEPT, len(values))
     keep = np.unique(np.round(np.linspace(0, len(values) - 1, most)).astype(int))
     return Curve(
         values=tuple(values[keep].tolist()),
-        original=tuple(shares[keep, classes[0]].tolist()),
-        contrast=tuple(shares[keep, classes[1]].tolist()),
-        other=tuple(other[keep].tolist()),
+        original=tuple(shown[keep, classes[0]].tolist()) if known else (),
+        contrast=tuple(shown[keep, classes[1]].tolist()) if known else (),
+        other=tuple(other[keep].tolist()) if known else (),
         stretches=stretches(values, scores, classes, halfway=few),
     )
 

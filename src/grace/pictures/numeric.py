@@ -10,6 +10,7 @@ from grace.columns import date_text, is_date
 from grace.explanation import Change, Explanation
 from grace.features import Numeric
 from grace.pictures.backdrop import Backdrop, Curve, Histogram
+from grace.pictures.chances import cutoff_line
 from grace.pictures.drawing import (
     Axis,
     Drawing,
@@ -86,7 +87,7 @@ def numeric_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wid
     curve = backdrop.curves.get(change.name) if backdrop else None
     axis = axis_of(feature, change, histogram, width)
     marks, y = heading(label(e, change), *shortly(change), width)
-    if curve is not None and len(e.changes) == 1:
+    if curve is not None and curve.contrast and e.sure and len(e.changes) == 1:
         marks += response(e, change, curve, axis, y + 6, width)
         y += CURVE + 20
     middle = y + (BARS + 10 if histogram else 14)
@@ -177,8 +178,8 @@ def response(e: Explanation, change: Change, curve: Curve, axis: Axis, top: floa
     its mind."""
     assert e.contrast_class is not None
     if e.wanted is None:
-        marks, up = chance_curves(curve, axis, top)
-        before, after = max(e.before), e.probability(e.contrast_class, after=True)
+        marks, up = chance_curves(e, curve, axis, top)
+        before, after = e.probability(e.original_class), e.probability(e.contrast_class, after=True)
         words = [e.words.class_word(c) for c in (e.original_class, e.contrast_class)]
         said = f"{words[0]} {percent(before)}", f"{words[1]} {percent(after)}"
     else:
@@ -206,14 +207,17 @@ def response(e: Explanation, change: Change, curve: Curve, axis: Axis, top: floa
     return marks
 
 
-def chance_curves(curve: Curve, axis: Axis, top: float) -> tuple[list[Mark], Axis]:
-    """The probabilities along the feature, over the colours of the class that wins; and the axis upwards."""
+def chance_curves(e: Explanation, curve: Curve, axis: Axis, top: float) -> tuple[list[Mark], Axis]:
+    """The probabilities along the feature, over the colours of the class that wins; and the axis upwards. The line that
+    one of two classes has to cross is at its cut-off, where there is one."""
     up = Axis(0, 1, top + CURVE, top)
     marks: list[Mark] = [Rect(a, top, b - a, CURVE, role, 0.09) for a, b, role in pieces(curve, axis)]
-    for share in (0.0, 0.5, 1.0):
+    cutoff = cutoff_line(e)
+    for share in (0.0, 0.5 if cutoff is None else cutoff.share, 1.0):
         marks.append(line(axis.left, up(share), axis.right, up(share)))
         high = up(share) + (11 if share == 1 else -3)
-        marks.append(Text(axis.right - 2, high, "0" if not share else percent(share), 10, "soft", "end"))
+        said = cutoff.said if cutoff is not None and 0 < share < 1 else "0" if not share else percent(share)
+        marks.append(Text(axis.right - 2, high, said, 10, "soft", "end"))
     if any(side == "other" for _, _, side in curve.stretches):
         marks.append(_trace(curve.values, curve.other, axis, up, "soft", 1.2))
     marks.append(_trace(curve.values, curve.original, axis, up, "old", 2))

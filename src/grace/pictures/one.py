@@ -10,7 +10,7 @@ from grace.features import Numeric
 from grace.languages import listed, upper
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.category import category_panel
-from grace.pictures.chances import chances_panel
+from grace.pictures.chances import chances_panel, class_panel
 from grace.pictures.drawing import Drawing, Group, Mark, Text, paragraph, was, would_be
 from grace.pictures.numeric import label, numeric_panel, shortly
 from grace.pictures.plane import plane_panel
@@ -63,8 +63,10 @@ def panels(e: Explanation, backdrop: Backdrop | None, columns: Sequence[float]) 
 
 
 def answer_panel(e: Explanation, width: float) -> Drawing:
-    """What the model says before and after: probabilities, or a number."""
-    return chances_panel(e, width) if e.wanted is None else predicted_panel(e, width)
+    """What the model says before and after: probabilities, a number, or its class alone."""
+    if e.wanted is not None:
+        return predicted_panel(e, width)
+    return chances_panel(e, width) if e.sure else class_panel(e, width)
 
 
 def change_panel(e: Explanation, change: Change, backdrop: Backdrop | None, width: float) -> Drawing:
@@ -156,5 +158,6 @@ def reading(e: Explanation, backdrop: Backdrop | None) -> str:
     if backdrop is not None and backdrop.map is not None:
         said += " Map: what the model says if both features change; the small circles are either change alone."
     elif backdrop is not None and len(e.changes) > 1:
-        said += " Line and figures: what the model says along a feature once the other changes are made."
+        what = "Line and figures" if e.sure else "Line"
+        said += f" {what}: what the model says along a feature once the other changes are made."
     return said.strip()

@@ -51,7 +51,7 @@ class Item:
 
     row: Mapping[str, Value]
     predicted: Value
-    probability: float
+    probability: float | None  # None if the model gives none
     accounts: Mapping[str, Account]
 
 

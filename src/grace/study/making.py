@@ -98,7 +98,7 @@ def _item(e: Explanation, other: LimeExplanation) -> Item:
         "lime": Account(other.text(), other.text(BESIDE_PICTURE), other.picture()),
     }
     row: dict[str, Value] = dict(e.row)
-    return Item(row, e.original_class, e.probability(e.original_class), accounts)
+    return Item(row, e.original_class, e.probability(e.original_class) if e.sure else None, accounts)
 
 
 def write(study: Study, explainer: Explainer, directory: str | Path) -> None:

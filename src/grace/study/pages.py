@@ -206,7 +206,7 @@ class Pages:
             wrong={key for key, _ in errors or []},
             controls=controls(study.schema, item.row),
             answer=words(item.predicted),
-            probability=_percent(item.probability),
+            probability="" if item.probability is None else _percent(item.probability),
             answers=[(str(i), words(label)) for i, label in enumerate(study.schema.classes)],
             text=text,
             picture=picture,

@@ -77,9 +77,8 @@ def router(models: Mapping[str, Served]) -> APIRouter:
     async def predict(asked: Ask) -> JSONResponse:
         served = chosen(asked.model)
         row, filled = read_row(served.schema, asked.row, served.schema.names if asked.impute else ())
-        shares = await served.predict(row)
-        best = max(range(len(shares)), key=shares.__getitem__)
-        each = [{"class": c, "probability": p} for c, p in zip(served.classes, shares, strict=True)]
+        best, shares = await served.predict(row)
+        each = [{"class": c, "probability": p} for c, p in zip(served.classes, shares, strict=False)] or None
         said = {"filled": {name: row[name] for name in filled}} if asked.impute else {}
         return JSONResponse({"class": served.classes[best], "probabilities": each, **said})
 

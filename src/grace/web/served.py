@@ -109,6 +109,7 @@ class Served:
         self.name, self.note = name, note
         self.schema: Schema = explainer.schema
         self.classes = explainer.model.classes
+        self.cutoffs = () if explainer.model.cutoffs is None else explainer.model.cutoffs.named
         self.settings = explainer.settings
         self.most = min(explainer.settings.max_features, len(self.schema))
         self.instant, self.quick, self.slow = Lane(explainer), Lane(copied(explainer)), Lane(copied(explainer))
@@ -142,10 +143,10 @@ class Served:
                 return at + 1
         return number
 
-    async def predict(self, row: Mapping[str, Value | None]) -> list[float]:
-        """The probability of each class."""
+    async def predict(self, row: Mapping[str, Value | None]) -> tuple[int, list[float]]:
+        """The class of a row as its position, and the probability of each; none of a model that gives none."""
         frame = pd.DataFrame([dict(row)])
-        return await self.instant.run(lambda ex: [float(p) for p in ex.model.predict_proba(frame).iloc[0]])
+        return await self.instant.run(lambda ex: predicted(ex, frame))
 
     async def explain(self, question: Question) -> Answer:
         """The answer, remembered for a while. Proofs and further answers have a lane of their own."""
@@ -208,6 +209,13 @@ def copied(explainer: Explainer) -> Explainer:
     """A copy with records of its own; the training rows are only read, and shared."""
     shared = (explainer.background_rows, explainer.su)
     return copy.deepcopy(explainer, {id(part): part for part in shared if part is not None})
+
+
+def predicted(explainer: Explainer, frame: pd.DataFrame) -> tuple[int, list[float]]:
+    """The class of a row as its position, and the probability of each class where the model gives any."""
+    model = explainer.model
+    code = list(model.classes).index(model.predict(frame)[0])
+    return code, [float(p) for p in model.predict_proba(frame).iloc[0]] if model.sure else []
 
 
 def ask(explainer: Explainer, questions: list[Question]) -> list[Answer]:

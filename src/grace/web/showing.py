@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from grace import languages, text
 from grace.errors import GraceError
 from grace.explanation import Explanation
+from grace.pictures.chances import cutoff_words
 from grace.pictures.drawing import percent
 from grace.pictures.one import question, reading, remaining
 from grace.report import checks
@@ -150,19 +151,19 @@ class Pages:
     async def moved(self, state: State, errors: list[str]) -> dict[str, Any]:
         """What the model says to the row as it is and as moved."""
         served = self.models[state.model]
-        before = await served.predict(state.row)
-        after = await served.predict(state.now) if state.moved else before
+        old, before = await served.predict(state.row)
+        new, after = await served.predict(state.now) if state.moved else (old, before)
         words = self.words(served)
-        shown = sorted(range(len(words)), key=lambda i: (-max(before[i], after[i]), i))[:MOST_BARS]
-        old, new = (max(range(len(words)), key=p.__getitem__) for p in (before, after))
+        shown = sorted(range(len(after)), key=lambda i: (-max(before[i], after[i]), i))[:MOST_BARS]
         return {
             "state": state,
             "moved_errors": errors,
             "bars": [(words[i], percent(after[i]), round(100 * after[i], 1), i == new) for i in sorted(shown)],
             "was": words[old],
-            "was_sure": percent(before[old]),
+            "was_sure": percent(before[old]) if before else "",
             "is": words[new],
-            "sure": percent(after[new]),
+            "sure": percent(after[new]) if after else "",
+            "cutoff": cutoff_words(served.cutoffs, served.schema),
             "flipped": old != new,
             "back": self.address(replace(state, moved={}, more=False)),
             "count": len(state.moved),

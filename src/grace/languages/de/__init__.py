@@ -1,6 +1,6 @@
 """German: `words` and numbers, `sentences`, and `remarks` that go with them."""
 
-from grace.languages.de.remarks import failed, minimum, note, reason, sure
+from grace.languages.de.remarks import cutoff, failed, minimum, note, reason, sure
 from grace.languages.de.sentences import TEMPLATES
 from grace.languages.de.words import (
     NAME,
@@ -22,6 +22,7 @@ __all__ = [
     "TEMPLATES",
     "WORDS",
     "amount",
+    "cutoff",
     "failed",
     "figure",
     "has_ratios",

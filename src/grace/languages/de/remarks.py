@@ -23,6 +23,13 @@ def sure(probability: float, *, then: bool) -> str:
     return f" (das Modell {f'wäre sich dann zu {said} sicher gewesen' if then else f'war sich zu {said} sicher'})"
 
 
+def cutoff(share: str, named: str, *, reached: bool, then: bool) -> str:
+    if not named:
+        return " (nach den Schwellen, die für jede Klasse gesetzt sind)"
+    side = f"die Schwelle von {share} % {'' if reached else 'nicht '}erreicht"
+    return f" (die Wahrscheinlichkeit für {named} {f'hätte dann {side}' if then else f'hat {side}'})"
+
+
 def minimum(limits: Limits, form: str) -> str:
     within = f"Innerhalb dieser Bereiche{f' {AND} Kategorien' if limits.categories else ''}{_conditions(limits)}"
     single = limits.count == 1

@@ -1,6 +1,6 @@
 """English: `words` and numbers, `sentences`, and `remarks` that go with them."""
 
-from grace.languages.en.remarks import failed, minimum, note, reason, sure
+from grace.languages.en.remarks import cutoff, failed, minimum, note, reason, sure
 from grace.languages.en.sentences import TEMPLATES
 from grace.languages.en.words import (
     NAME,
@@ -25,6 +25,7 @@ __all__ = [
     "TIMES",
     "WORDS",
     "amount",
+    "cutoff",
     "failed",
     "figure",
     "has_ratios",

@@ -20,6 +20,13 @@ def sure(probability: float, *, then: bool) -> str:
     return f" (the model would then have been {said} sure)" if then else f" (the model was {said} sure)"
 
 
+def cutoff(share: str, named: str, *, reached: bool, then: bool) -> str:
+    if not named:
+        return " (by the cut-offs that are set for each class)"
+    side = "at or above" if reached else "below"
+    return f" (the probability of {named} {'would then have been' if then else 'was'} {side} the cut-off of {share} %)"
+
+
 def minimum(limits: Limits, form: str) -> str:
     count = {1: "single change", 2: "two changes", **{n: f"{word} changes" for n, word in enumerate(COUNT, 3)}}
     done = "could have done it" if form == "had" else "would have been enough to change that"
