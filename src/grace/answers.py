@@ -83,7 +83,7 @@ def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
 def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     method = METHODS[settings.method]
     start = checked_scores(problem.model, problem.rows)
-    trivial = problem.goal.margin(start) >= problem.model.tolerance
+    trivial = problem.goal.decided(start) | (problem.goal.margin(start) >= problem.model.tolerance)
     found = _some(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
     if settings.polish and method.polished and not method.polishes:
         hit = (found != problem.rows).any(dim=1) & problem.reached(found)
