@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from click.testing import CliRunner
+from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import CalibratedClassifierCV
@@ -24,6 +26,7 @@ from torch import nn
 
 import grace
 from grace.certificate import PROVEN
+from grace.cli import main
 from grace.errors import GraceError
 from grace.experiments import task_of
 from grace.experiments.task import Task
@@ -33,6 +36,8 @@ from grace.models.predictor import Predictor
 from grace.models.relu import relu_network
 from grace.models.threshold import cutoffs_of, lines, typed
 from grace.models.torch import TorchModel
+from grace.web.pages import create_app
+from grace.web.served import Served
 
 RNG = np.random.default_rng(5)
 FRAME = pd.DataFrame(RNG.normal(0, 2, (150, 3)).round(1), columns=list("abc"))
@@ -334,3 +339,26 @@ def test_lines_are_for_two_classes() -> None:
     assert lines((("b", 0.3),), ("a", "b")) == {"a": 0.7, "b": 0.3}
     assert lines((("a", 0.2), ("b", 0.6)), ("a", "b")) == pytest.approx({"a": 0.25, "b": 0.75})
     assert lines((("a", 0.2), ("b", 0.6), ("c", 0.1)), ("a", "b", "c")) == {}
+
+
+# -- the command and the page -----------------------------------------------------------------------
+
+
+def test_the_command_trains_with_a_cutoff_and_the_page_says_it(tmp_path: Any) -> None:
+    table, out = tmp_path / "ill.csv", tmp_path / "model"
+    FRAME.assign(y=ILL).to_csv(table, index=False)
+    how = ["--hidden", "8", "--threshold", "ill=0.3"]
+    done = CliRunner().invoke(main, ["train", str(table), "--target", "y", "-o", str(out), *how])
+    assert done.exit_code == 0, done.output
+    said = CliRunner().invoke(main, ["explain", str(out), str(table), "--row", "0", "--json"])
+    assert json.loads(said.output)[0]["cutoffs"] == [["ill", 0.3]]
+    explainer = grace.load(str(out))
+    with TestClient(create_app([Served("ill", explainer)]), base_url="http://localhost") as client:
+        assert "The class is ill from a probability of 30 % on." in client.get("/").text
+        for row in FRAME.head(10).to_dict(orient="records"):
+            told = client.post("/api/predict", json={"row": row}).json()
+            shares = {each["class"]: each["probability"] for each in told["probabilities"]}
+            assert (told["class"] == "ill") == (shares["ill"] >= 0.3)
+    wrong = CliRunner().invoke(main, ["train", str(table), "--target", "y", "-o", str(out), "--threshold", "sick=0.3"])
+    assert wrong.exit_code != 0
+    assert "unknown class 'sick'" in wrong.output

@@ -166,7 +166,7 @@ def test_a_proof_does_not_hold_up_predictions(evil: Served) -> None:
         plain = await evil.explain(Question(row, {"max_features": 2}))
         quick = asyncio.ensure_future(evil.quick.run(lambda _: release.wait(10)))
         await asyncio.sleep(0)
-        shares = await evil.predict(row)
+        _, shares = await evil.predict(row)
         assert not slow.done()
         assert not quick.done()
         release.set()

@@ -112,6 +112,7 @@ def fit(
     schema = with_categories(schema, pd.concat([train, held]), train, target)
     schema = _with_missing(Schema.infer(train, target, like=schema), train)
     schema = replace(schema, classes=_classes(schema, train, held) if task == "classification" else ())
+    cutoffs = None if threshold is None else cutoffs_of(threshold, schema.classes)
     x, held_x = _rows(train, schema), _rows(held, schema)
     y, held_y = (_targets(part, schema, what) for part, what in ((train, "training data"), (held, "validation data")))
     network = Network(schema, recipe.hidden, len(schema.classes) or 1)
@@ -126,7 +127,7 @@ def fit(
         _stretch(network, middle, unit)
     module = network.double().eval().requires_grad_(False)
     model = TorchModel(module, schema.classes, outputs="logits", schema=schema, task=task)
-    return model.with_cutoffs(None if threshold is None else cutoffs_of(threshold, schema.classes))
+    return model.with_cutoffs(cutoffs)
 
 
 def task_for(frame: pd.DataFrame, target: str, task: str | None, schema: Schema | None = None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ class Cutoffs:
     limit: float = 0.0
 
     def tensor(self, device: torch.device) -> Tensor:
-        return torch.tensor(self.shifts, dtype=torch.float64, device=device)
+        """The shifts on a device."""
+        return _tensor(self.shifts, device)
 
     def decided(self, scores: Floats, responses: Floats, least: float) -> Floats:
         """Shifted scores (n, classes). Of two classes, the sign of their difference is decided by the model's own
@@ -102,6 +104,12 @@ def lines(named: Sequence[tuple[Value, float]], classes: Sequence[Value]) -> dic
         ((positive, share),) = shares.items()
         return {c: share if c == positive else 1 - share for c in classes}
     return {c: shares[c] / sum(shares.values()) for c in classes}
+
+
+@lru_cache(maxsize=64)
+def _tensor(shifts: tuple[float, ...], device: torch.device) -> Tensor:
+    with torch.inference_mode(mode=False):  # so that gradients may pass wherever it is used
+        return torch.tensor(shifts, dtype=torch.float64, device=device)
 
 
 def _positive(place: int, share: float, classes: Sequence[Value]) -> Cutoffs:
