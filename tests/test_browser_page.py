@@ -225,7 +225,7 @@ def test_a_cell_that_is_filled_in_is_said_until_it_is_given(browser: Browser, ev
         page.get_by_label("Paste a row").fill(f'"{EVIL}",age,home\n1.5,,rented\n')
         page.get_by_label("fill in missing cells").check()
         page.get_by_role("button", name="Explain it").click()
-        note = page.locator("#picture").get_by_text("age was missing and filled in with")
+        note = page.locator("#picture").get_by_text("no value was given for age, and")
         note.wait_for()
         page.wait_for_load_state()  # the scripts too
         number = page.get_by_label("age", exact=True)

@@ -118,10 +118,10 @@ def test_a_time_of_day_is_said_as_such() -> None:
         {"at": pd.Timestamp("2020-01-01 01:10"), "x": 3.0}, frozen=["x"]
     )
     new = date_text(batch[0].changes[0].new)
-    assert batch[0].text().startswith(f"Had at been {new}, the model")
+    assert batch[0].text().startswith(f"Had at been {new} instead of 2020-")
     assert late(batch.contrast.assign(at=pd.Timestamp(new)))[0] == 0.8  # what is said is what does it
-    assert f"because at was 2020-01-01 01:10 rather than {new}" in batch[0].text(template="because")
-    assert f"„at“ {new} gewesen" in batch[0].text(language="de")
+    assert f"because at was 2020-01-01 01:10 instead of {new}" in batch[0].text(template="because")
+    assert f"„at“ {new} und nicht 2020-01-01 01:10 gewesen" in batch[0].text(language="de")
     assert f"2020-01-01 01:10 und nicht {new}" in batch[0].text(language="de", template="because")
 
 

@@ -250,7 +250,7 @@ def test_a_number_follows_the_category_that_decides_it(adult) -> None:
     assert e.contrast["education_num"] == years[e.contrast["education"]]
     assert f"(the person's level of education then being {e.follow_on[0].new})" in e.text()
     assert f"(das Bildungsniveau wäre dann {e.follow_on[0].new})" in e.text(language="de")
-    assert f"rather than {e.follow_on[0].new} steps)" in e.text(template="because")
+    assert f"instead of {e.follow_on[0].new})" in e.text(template="because")
     assert "education_num" not in e.predicate
 
 
