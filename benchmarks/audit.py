@@ -1,6 +1,6 @@
 """Answers and sentences checked again from outside, as a reader could: nothing here is told how they were made.
 
-    python benchmarks/audit.py [--rows 3000] [--sentences 20] [--data spam,adult] [--workers 2] [--out docs]
+    python benchmarks/audit.py [--rows 1500] [--sentences 16] [--data spam,adult] [--workers 2] [--out docs]
 
 On every embedded table, by every method and in three domains, each contrastive row is written to CSV and read again, as
 if typed in, and put to the model. It has to have the class that was said (flip), at most K changes (features), no two
@@ -241,8 +241,8 @@ def show(results: pd.DataFrame) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=3000, help="most rows of each table")
-    parser.add_argument("--sentences", type=int, default=20, help="explanations of each table that are read back")
+    parser.add_argument("--rows", type=int, default=1500, help="most rows of each table")
+    parser.add_argument("--sentences", type=int, default=16, help="explanations of each table that are read back")
     parser.add_argument("--data", default=",".join(datasets.names()))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("docs"))

@@ -198,6 +198,8 @@ def check_proof(case: Case, model: Model, question: Question, e: Explanation, re
             report.false.append(f"{where}: proven minimal, though the row itself is an answer")
     elif verdict == "impossible":
         report.count(opinion(model, question), f"{where}: proven impossible with {question.most} changes")
+    elif verdict != "open":
+        report.false.append(f"{where}: {verdict!r} is no verdict that is known here")
     least = e.proof["distance_at_least"]
     if least is not None and least > 0:
         new = model.encode(e.contrast)
