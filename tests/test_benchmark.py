@@ -16,7 +16,7 @@ from grace import Categorical, GraceError
 from grace.cli import main
 from grace.experiments import Answers, Results, Task, benchmark, contest, functions
 from grace.experiments.judge import MEASURES, NEIGHBOURS, Judge, Verdict, coordinates, differs, figures
-from grace.experiments.results import Line, compare
+from grace.experiments.results import Line, compare, over_tasks
 from grace.experiments.task import network_of, prepare
 from grace.information import discretise, symmetrical_uncertainty
 
@@ -174,6 +174,26 @@ def test_a_method_is_dominated_by_one_that_is_worse_in_nothing() -> None:
     remarks = results.tables()[0][3]
     assert "On the front of features, distance, plausibility, kept_class: search, typical, equal, rare" in remarks
     assert "behind is dominated by typical, equal" in remarks
+
+
+def test_over_tasks_are_geometric_means_of_ratios_to_the_search() -> None:
+    def on(data: str, method: str, distance: float) -> Line:
+        head = {"data": data, "domain": "central", "seed": 0, "method": method}
+        figures = {**dict.fromkeys(MEASURES, np.nan), "valid": 1.0, "features": 2.0, "distance": distance}
+        return Line(head, method == "search", 10, figures)
+
+    pairs = (("one", 2.0, 8.0), ("two", 3.0, 3.0), ("three", 1.0, 16.0))
+    lines = [on(data, method, d) for data, *both in pairs for method, d in zip(("search", "other"), both, strict=True)]
+    failed = Line({"data": "four", "domain": "central", "seed": 0, "method": "other"}, False, 10, failed="no")
+    results = Results([*lines, on("four", "search", 1.0), failed])
+    found = over_tasks(results.frame()).set_index("method")
+    assert found.index.tolist() == ["other"]
+    assert found.loc["other", "distance"] == pytest.approx(4.0)  # the third root of 4 * 1 * 16; of the means 4.5
+    assert (found.loc["other", "tasks"], found.loc["other", "features"]) == (3, pytest.approx(1.0))
+    assert "| other | 3 | 1 | 4 | – | – |" in results.markdown()
+    assert "<h2>Over all tasks</h2>" in results.html()
+    alone = Results([on("one", "other", 1.0)])
+    assert "Over all tasks" not in alone.markdown() + alone.html()
 
 
 def verdict(valid: list[int], features: list[int], distance: list[float]) -> Verdict:

@@ -17,17 +17,16 @@ main.grace{max-width:78rem} .grace td,.grace th{font-size:.85rem;padding:.3rem .
 def page(
     legend: str,
     tasks: list[tuple[str, list[str], list[list[str]], list[str]]],
-    pairs: tuple[str, list[str], list[list[str]]] | None,
+    sections: list[tuple[str, str, list[str], list[list[str]]]],
     ours: frozenset[str] = frozenset(),
 ) -> str:
-    """One table per task with what there is to say about it, then the search beside the others."""
+    """One table per task with what there is to say about it, then further sections: title, words and table."""
     parts = []
     for title, heads, rows, remarks in tasks:
         said = "".join(f"<li>{escape(r)}</li>" for r in remarks)
         parts.append(f"<h2>{escape(title)}</h2>{_table(heads, rows, ours)}<ul class=grace-soft>{said}</ul>")
-    if pairs is not None:
-        words, heads, rows = pairs
-        parts.append(f"<h2>The search beside the others, row by row</h2><p>{escape(words)}</p>{_table(heads, rows)}")
+    for title, words, heads, rows in sections:
+        parts.append(f"<h2>{escape(title)}</h2><p>{escape(words)}</p>{_table(heads, rows)}")
     meanings = "".join(f"<li>{_bold(line[2:])}</li>" for line in legend.splitlines() if line.startswith("- "))
     rest = " ".join(line for line in legend.splitlines() if not line.startswith("- "))
     columns = f"<h2>What the columns mean</h2><ul>{meanings}</ul><p>{escape(rest.strip())}</p>"

@@ -99,6 +99,9 @@ class Results:
         parts = ["# Benchmark\n", legend(), ""]
         for title, heads, rows, remarks in self.tables():
             parts += [f"## {title}\n", _markdown(heads, rows), "", *(f"- {text}" for text in remarks), ""]
+        overall = over_tasks(self.frame())
+        if len(overall):
+            parts += ["\n## Over all tasks\n", OVERALL, "", _markdown(*_cells(overall)), ""]
         pairs = self.pairs()
         if len(pairs):
             parts += ["\n## The search beside the others, row by row\n", PAIRS, "", _markdown(*_cells(pairs)), ""]
@@ -108,9 +111,16 @@ class Results:
         """The same as a page."""
         from grace.experiments.page import page
 
-        pairs = self.pairs()
+        sections = [
+            (title, words, *_cells(frame))
+            for title, words, frame in (
+                ("Over all tasks", OVERALL, over_tasks(self.frame())),
+                ("The search beside the others, row by row", PAIRS, self.pairs()),
+            )
+            if len(frame)
+        ]
         ours = frozenset(str(line.head["method"]) for line in self.lines if line.ours)
-        return page(legend(), self.tables(), (PAIRS, *_cells(pairs)) if len(pairs) else None, ours)
+        return page(legend(), self.tables(), sections, ours)
 
     def to_json(self) -> str:
         """Figures and pairs, null where there is none."""
@@ -171,6 +181,25 @@ def compare(own: Verdict, other: Verdict) -> dict[str, float]:
     return {**found, "ratio": _ratio(_mean(near), _mean(far)), "not_farther": _mean(near <= far + NEAR)}
 
 
+def over_tasks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Each method's figures as multiples of the search's on the same task: geometric means over the tasks on which
+    both have one. `frame` is `Results.frame()`, or results.csv."""
+    tasks = ["data", "domain", "seed"]
+    own = frame[frame["method"] == REFERENCE].set_index(tasks)[list(MULTIPLES)]
+    lines = []
+    for method, part in frame[frame["method"] != REFERENCE].groupby("method", sort=False):
+        ratios = (part.set_index(tasks)[list(MULTIPLES)] / own).dropna(how="all")
+        if len(ratios):
+            means = np.exp(np.log(ratios.where(ratios > 0)).mean())
+            lines.append({"method": method, "tasks": len(ratios), **means.to_dict()})
+    return pd.DataFrame(lines)
+
+
+MULTIPLES = ("features", "distance", "ms", "batch_ms")
+OVERALL = (
+    "Means over the valid answers of a task as multiples of the search's on that task; of these, the geometric mean "
+    "over tasks, so that no single table decides."
+)
 PAIRS = (
     "Rows where both answers are valid (both): the share on which the search changes fewer features, and more; on rows "
     "where both change equally many (equal), the mean distance of the search and of the other method, their ratio, "
