@@ -1,4 +1,7 @@
-"""All single changes and all pairs of them, tried out: what a search could have found."""
+"""All single changes and all pairs of them on a grid of up to 48 values a number: what a search could have found.
+
+An answer between the values of the grid is not seen: that a row has none here does not prove that there is none.
+"""
 
 from __future__ import annotations
 

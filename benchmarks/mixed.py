@@ -1,4 +1,4 @@
-"""The tables in docs/mixed.md: any model, any column, any task, beside DiCE and NICE and an exhaustive search.
+"""The tables in docs/mixed.md: any model, any column, any task, beside DiCE and NICE and a search of a whole grid.
 
     python benchmarks/mixed.py [--rows 100] [--time-limit 10] [--out docs]
 
@@ -123,7 +123,7 @@ SUBJECTS: dict[str, Make] = {
 
 
 def beside_exhaustive(task: Task, own: Verdict) -> Line:
-    """The search beside all single changes and pairs."""
+    """The search beside all single changes and pairs of a grid."""
     found = fewest(task)
     ours = np.where(own.valid, own.features, NONE)
     some = found < NONE

@@ -138,7 +138,7 @@ as the paper has it. All tables, with standard deviations and the paper's figure
 
 ![Fidelity for K = 1 to 10](results/figure-k.png)
 
-![What a simulated reader can do with an explanation](results/reader.png)
+![What simulated readers (programs; nobody was asked) do with an explanation](results/reader.png)
 
 """
 

@@ -95,6 +95,9 @@ def write(results: pd.DataFrame, out: Path) -> None:
             typical.append(f"| {r.data} | {'–' if r.asked == '0' else r.asked} | {same} | {r.typical:.2f} |")
         else:
             ruled.append(f"| {r.data} | {r.asked} | {same} | {r.along:.2f} | {r.breaks:.0%} | {r.ms:.0f} |")
+    breaks = results.pivot_table(index="data", columns="asked", values="breaks", sort=False)
+    more = breaks[breaks["follow"] > breaks["nothing"]] if "follow" in breaks else breaks.head(0)
+    raised = ", ".join(f"{name} {r.nothing:.0%} → {r.follow:.0%}" for name, r in more.iterrows()) or "none here"
     text = f"""# Rows that look like rows
 
 What it costs that contrastive rows are realistic, in three ways that go together. Made by
@@ -117,6 +120,10 @@ that `grace.rules.suggest` finds) and `follow=True`, by which numbers that the o
 on rows that were not fitted) move along. *Features* and *distance* are those of the intervention, *moving along* counts
 the features that follow, *break a rule* is the share of answers that break a rule which their row kept. Times are those
 of one run on a shared machine with two cores, and say no more than the order of magnitude.
+
+`follow` goes by association: it moves a feature as far as training rows with such values lie apart, which need not be
+what would happen if somebody changed the others. Nor does it know any rules. Used without them, it raises the share of
+answers that break one on some tables ({raised}). Give the rules that you know as well: then none is broken.
 
 {chr(10).join(ruled)}
 """

@@ -25,6 +25,7 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import torch
+from speed_page import page
 from torch import Tensor
 
 import grace
@@ -267,104 +268,6 @@ def peers() -> Iterator[Line]:
             figures = {k: float(line[k]) for k in ("valid", "features", "distance", "ms", "batch_ms")}
             figures["large_ms"] = large if line.method == "search" else figures["batch_ms"]
             yield {"data": name, "method": line.method, **figures, "times": figures["large_ms"] / large}
-
-
-def page(out: Path) -> str:
-    """The page, from the figures that are there."""
-
-    def read(name: str) -> pd.DataFrame:
-        return pd.read_csv(out / f"speed-{name}.csv")
-
-    def table(name: str, heads: dict[str, str]) -> str:
-        lines = read(name)
-        if "us" in lines:
-            lines["rate"] = 1e6 / lines["us"]
-        body = [
-            "| " + " | ".join(number(v) if isinstance(v, float) else str(v) for v in r) + " |"
-            for r in lines[list(heads)].itertuples(index=False)
-        ]
-        return "\n".join(["| " + " | ".join(heads.values()) + " |", "|" + "---|" * len(heads), *body])
-
-    parts = {
-        "floor": (
-            "Beside the floor",
-            "Rows like spam's. The floor is one forward and backward pass per row and step taken. *explain* is the "
-            "whole call, from a DataFrame to answers that are polished and checked. The authors' released code takes "
-            "9 ms a row on a machine of this kind.",
-            {
-                "method": "method",
-                "rows": "rows",
-                "us": "µs a row",
-                "explain_us": "explain, µs a row",
-                "steps": "steps a row",
-                "bare_us": "a pass, µs",
-                "times_floor": "times the floor",
-                "times_authors": "times faster than the authors' code",
-            },
-        ),
-        "gpu": (
-            "On a GPU",
-            "The same on a GPU ({gpu}), by `--only floor --device cuda`: by kernels for ReLU networks, and in plain "
-            "operations.",
-            {
-                "method": "method",
-                "how": "by",
-                "rows": "rows",
-                "us": "µs a row",
-                "rate": "rows a second",
-                "explain_us": "explain, µs a row",
-                "steps": "steps a row",
-                "bare_us": "a pass, µs",
-                "times_floor": "times the floor",
-            },
-        ),
-        "tables": (
-            "The search on the paper's tables",
-            "In one batch.",
-            {"data": "data", "rows": "rows", "ms": "ms a row"},
-        ),
-        "one": (
-            "A single row",
-            "Warm, from a DataFrame to an answer.",
-            {"data": "data", "method": "method", "rows": "rows", "median_ms": "median ms"},
-        ),
-        "peers": (
-            "Beside other libraries",
-            "The same rows of the same networks, 1–99 % ranges. The others take rows one by one; the search is asked "
-            "about one row, about all of these rows (100; diabetes: 77), and about 4,000 like them. *times* is how "
-            "much longer a row takes then than with the search.",
-            {
-                "data": "data",
-                "method": "method",
-                "valid": "valid",
-                "features": "features",
-                "distance": "distance",
-                "ms": "ms alone",
-                "batch_ms": "ms among all",
-                "large_ms": "ms among 4,000",
-                "times": "times",
-            },
-        ),
-        "growth": (
-            "Growth",
-            "Random networks on 50 features, 2 classes and two layers of 50, 1,000 rows, unless said otherwise (100 "
-            "rows of the widest).",
-            {"what": "grows", "value": "to", "method": "method", "rows": "rows", "ms": "ms a row", "mb": "peak, MB"},
-        ),
-    }
-    text = (
-        f"# Speed\n\nMade by `python benchmarks/speed.py --peers`. {(out / 'speed-machine.txt').read_text().strip()}\n"
-    )
-    for name, (title, words, heads) in parts.items():
-        if (out / f"speed-{name}.csv").exists():
-            said = words.format(gpu=read(name)["gpu"][0]) if name == "gpu" else words
-            text += f"\n## {title}\n\n{said}\n\n{table(name, heads)}\n"
-    return text + "\nMemory over many rows: see [scale.md](scale.md).\n"
-
-
-def number(value: float) -> str:
-    """Three digits, and large numbers whole."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def machine() -> str:

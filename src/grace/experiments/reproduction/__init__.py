@@ -1,4 +1,4 @@
-"""The paper's experiments again, beside its figures, and what a reader can do with an explanation.
+"""The paper's experiments again, beside its figures, and what simulated readers (programs) do with an explanation.
 
 paper        the figures that the paper prints
 plan         what is asked for, and what makes a stored result stale

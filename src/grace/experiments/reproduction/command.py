@@ -38,8 +38,8 @@ def reproduce(runs: int, data: str, only: str, out: str, workers: int, rows: int
     """Run the paper's experiments again, beside its figures.
 
     Results are stored as they come: a run that was stopped goes on where it was, and with everything in --out
-    the tables and figures are only drawn again. What a reader can do with an explanation is simulated; no people are
-    involved.
+    the tables and figures are only drawn again. What readers do with an explanation is simulated by
+    programs; no people are involved.
 
     \b
     Examples:

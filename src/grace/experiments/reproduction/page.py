@@ -15,8 +15,8 @@ from grace.experiments.reproduction.tables import MEAN
 from grace.report import document
 
 SIMULATED = (
-    "Readers here are simulated: programs that know a text, the row and the table. No people were involved, but in the "
-    "figures of the paper that stand beside them."
+    "Readers here are simulated: programs that know a text, the row and the table. Nobody was asked; only the figures "
+    "in the column “people” are of people, those of the paper."
 )
 METHODS = ("nearest", "deepfool", "local", "gradient", "search")
 VARIANTS = ("unpolished", "as-printed", "released", "by-labels")
@@ -49,7 +49,7 @@ TITLES = {
     "figure-k": "The effect of K",
     "figure-gamma": "The effect of γ",
     "case-study": "The case study",
-    "reader": "What a reader can do with it (simulated)",
+    "reader": "What simulated readers (programs) do with it",
 }
 PICTURES = {"figure-k": ("figure-k", "figure-k-features")}
 SAME = 0.005  # figures that are printed alike

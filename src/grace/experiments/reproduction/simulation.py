@@ -1,4 +1,4 @@
-"""What a reader can do with an explanation, by simulation: no people are involved.
+"""What simulated readers (programs) do with an explanation; no people are involved.
 
 Round trip: the reader edits the row by the text, and the network judges whether its class changes. Forward simulation:
 the reader says of other edits of the row whether they change the class; as many do as do not, so that guessing is right
