@@ -15,11 +15,11 @@ ranking      W_Gradient, W_Local, and W_Entropy (SU ≤ γ) around either
 methods      search, gradient, local, nearest, deepfool: rows to contrastive rows; kernels for ReLU networks on a GPU
 moves        single changes, and what each does to the margin; decimals are values that can be said
 polish       makes any x̃ irreducible, near and sayable; boundary brings one value near; arrays keep the books
-certificate  proves that no smaller change exists: prover branches over nodes, relaxation bounds them; gap: nor a nearer
+certificate  proves that no fewer changes do: prover branches over nodes, relaxation bounds them; gap: nor nearer values
 answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
 memory       a budget, and how many rows fit into it at a time; asking goes through them
 demands      more to ask of answers: robust, that they hold for other models; plausibility, that they are typical;
-             realistic, that they keep rules and that what depends on a change follows, by rules or by dependence
+             realistic, that they keep rules and that what goes with a change follows, by rules or by association
 explanation  one answer, batch many; proof_record is what was proven, and under which limits; text, pictures, report,
              metrics and ways_out say what was found
 degrees      how precisely a difference is said; wording finds the words, languages has one package per language

@@ -1,4 +1,7 @@
-"""Which numbers depend on the other features, learnt from training rows.
+"""Which numbers go with the other features, learnt from training rows.
+
+"Depends" means association here: what is expected of a number given others, not what would happen to it if they were
+changed. No rule between features is known to it either: what follows may break one that is not given.
 
 Each is described by ridge regression on its parents: numbers in spreads from their typical value, categories as one
 coordinate each. How well is told by R² over five folds, on rows that were not fitted. Data do not say which of two

@@ -305,7 +305,7 @@ class Explainer:
         return self._learner
 
     def dependence(self, follow: Follow = True) -> list[Dependence]:
-        """What would follow by what is learnt, with how well it is explained; see `grace.dependence`."""
+        """What would follow by association in training rows, and how well it is explained; see `grace.dependence`."""
         taken = [self.schema.names[d.column] for d in deciding(self.schema, self.schema.rules)]
         return learnt(self.learner(), self.schema, follow, taken)
 

@@ -1,8 +1,9 @@
 """Rows that keep rules, and features that follow others.
 
 What a search moves is the intervention. The row that the model sees is made from it: features that a rule decides, or
-that depend on others by what was learnt, follow (abduction, action, prediction: Pearl 2009). A learnt one keeps what
-the row has beyond expectation; one that is itself changed does not follow. For this every candidate carries, in one
+that go with others by what was learnt, follow. The steps are those of abduction, action and prediction (Pearl 2009),
+but what is learnt is association, not cause. A learnt one keeps what the row has beyond expectation; one that is itself
+changed does not follow. For this every candidate carries, in one
 more column that cannot change, the number of the row it came from.
 
 A row that breaks a rule itself may be explained by changes to other features; whatever touches the rule has to keep it.

@@ -46,6 +46,7 @@ class Settings:
     plausible: float = 0.0
     missing: str = "error"
     follow: Follow = ()
+    """Which features move along by association in training rows: not an effect, and no rule is kept by it."""
     memory: int | str = 0
     """Bytes to work with beside the rows and their answers, such as "500MB"; 0 for what is usual."""
 

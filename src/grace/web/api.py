@@ -41,7 +41,7 @@ class Why(Ask):
     against: str | int | float | bool | None = Field(None, description="The class to contrast with; any by default.")
     max_features: int | None = Field(None, ge=1, description="K, the most features that may change.")
     n: int = Field(1, ge=1, le=MOST_ANSWERS, description="How many answers, each with other features.")
-    prove: bool = Field(False, description="Prove that no smaller change exists (ReLU networks).")
+    prove: bool = Field(False, description="Prove that no answer with fewer changes exists (ReLU networks).")
     budget: float = Field(BUDGET, ge=0, le=MOST_BUDGET, description="Seconds that a proof may take.")
     frozen: list[str] = Field([], description="Features that must not change.")
     increase_only: list[str] = Field([], description="Features that may only rise.")
