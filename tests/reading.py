@@ -20,7 +20,8 @@ NUMBER = rf"({MINUS}?\d+(?:[.,]\d+)*)"
 @dataclass(frozen=True)
 class Claim:
     """What a clause says of a feature: `what` is "by" (size, signed), "to" (value, and the old one), "times" (ratio),
-    "over" or "under" (a ratio), "slightly" or "way" (a sign), or "category" (the new one and the old)."""
+    "over" or "under" (a ratio), "slightly" or "way" (a sign), "within" (the two ends of a span), or "category" (the new
+    one and the old)."""
 
     name: str
     what: str
@@ -224,6 +225,7 @@ def degrees(s: Spoken, code: str) -> Iterator[Pattern]:
     unit = f"(?: (?:{s.unit}))" if s.unit else ""
     about = f"(?P<about>{t.about})?"
     yield values(s, code, old_first=False)
+    yield span(s, code)
     for sign, way in ((1, s.more), (-1, s.less)):
         word = re.escape(way)
         size = f"{NUMBER}{unit} {word}"
@@ -254,9 +256,8 @@ def degrees(s: Spoken, code: str) -> Iterator[Pattern]:
         yield t.under + tail, lambda m: Claim(name, "under", Decimal("0.1"))
 
 
-def values(s: Spoken, code: str, *, old_first: bool) -> Pattern:
-    """ "53 years old instead of about 33", "at a rate of 0.3 % instead of 0.1 %"."""
-    t, name = TONGUES[code], s.feature.name
+def around_values(s: Spoken, code: str) -> tuple[str, str, str]:
+    """What stands before a value, and behind it: its unit, and "old"."""
     front = ""
     if s.more == "more often":
         front = "at a rate of "
@@ -267,9 +268,25 @@ def values(s: Spoken, code: str, *, old_first: bool) -> Pattern:
     share = s.unit.startswith(("percentage", "Prozentpunkt"))
     unit = f"(?: (?:{s.unit}))" if s.unit and not s.unit.startswith(("steps", "Stufen")) else ""
     unit = " %" if share else unit
-    old = {"older": " old", "älter": " alt"}.get(s.more, "")
+    return front, unit, {"older": " old", "älter": " alt"}.get(s.more, "")
+
+
+def span(s: Spoken, code: str) -> Pattern:
+    """ "between 34 and 41 years old"."""
+    t = TONGUES[code]
+    front, unit, old = around_values(s, code)
+    between, and_ = ("between", "and") if code == "en" else ("zwischen", "und")
+    pattern = f"{front}{between} {NUMBER} {and_} {NUMBER}{unit}{old}"
+    return pattern, lambda m: Claim(s.feature.name, "within", (t.number(m[1]), t.number(m[2])))
+
+
+def values(s: Spoken, code: str, *, old_first: bool) -> Pattern:
+    """ "53 years old instead of about 33", "at a rate of 0.3 % instead of 0.1 %"."""
+    t, name = TONGUES[code], s.feature.name
+    front, unit, old = around_values(s, code)
     instead = "instead of" if code == "en" else "statt"
-    pattern = f"{front}({t.about})?{NUMBER}{unit}{old} {instead} ({t.about})?{NUMBER}{' %' if share else ''}"
+    also = " %" if unit == " %" else ""
+    pattern = f"{front}({t.about})?{NUMBER}{unit}{old} {instead} ({t.about})?{NUMBER}{also}"
 
     def claim(m: re.Match[str]) -> Claim:
         first, second = (t.number(m[2]), bool(m[1])), (t.number(m[4]), bool(m[3]))
@@ -306,6 +323,9 @@ def nots(s: Spoken, code: str) -> Iterator[Pattern]:
         things = f"(?: (?:{s.unit}))" if s.unit and s.count() else ""
         front = f"not {re.escape(rest)}" if code == "en" else "nicht "
         yield f"{front}{re.escape(way)}{things}", lambda m, g=sign: Claim(s.feature.name, "way", g)
+    if isinstance(s.feature, Numeric):
+        pattern, claim = span(s, code)
+        yield (f"not {re.escape(rest)}" if code == "en" else "nicht ") + pattern, claim
 
 
 # -- clauses ------------------------------------------------------------------------------------------

@@ -134,9 +134,9 @@ def patient() -> tuple[Explanation, Schema, Oracle]:
     dose = Numeric(name="dose", kind="amount", low=0, high=99, decimals=1, unit="mg", translations={"de": words})
     schema = replace(declared, features=(*declared.features, dose))
     changes = (
-        Change(declared["bare_nuclei"], 10, 1),
-        Change(declared["normal_nucleoli"], 3, 2),
-        Change(dose, 8.0, 4.1),
+        Change(declared["bare_nuclei"], 10, 1, (1, 3)),
+        Change(declared["normal_nucleoli"], 3, 2, (1, 2)),
+        Change(dose, 8.0, 4.1, (0, 4.5)),
     )
     row = {**datasets.CASE_STUDY, "dose": 8.0}
     e = made(schema, row, changes, ("benign", "malignant"), {"bare_nuclei": 1.0, "normal_nucleoli": 1.0, "dose": 4.0})
@@ -144,7 +144,7 @@ def patient() -> tuple[Explanation, Schema, Oracle]:
 
 
 class Oracle:
-    """Says Y to the contrastive row and to the typical one, X to all others."""
+    """Says Y to the typical row, and to the contrastive one with any one number elsewhere in its span; X to others."""
 
     def __init__(self, e: Explanation) -> None:
         self.e = e
@@ -152,7 +152,19 @@ class Oracle:
     def predict(self, rows: list[dict[str, object]]) -> list[object]:
         numbers = {c.name for c in self.e.changes if isinstance(c.feature, Numeric)}
         usual = {**self.e.contrast, **{k: v for k, v in self.e.typical.items() if k in numbers}}
-        return [self.e.contrast_class if row in (self.e.contrast, usual) else self.e.original_class for row in rows]
+        same = [row in (self.e.contrast, usual) or self.in_a_span(row) for row in rows]
+        return [self.e.contrast_class if yes else self.e.original_class for yes in same]
+
+    def in_a_span(self, row: dict[str, object]) -> bool:
+        others = [c for c in self.e.changes if row[c.name] != c.new]
+        if (
+            len(others) != 1
+            or others[0].span is None
+            or row != {**self.e.contrast, others[0].name: row[others[0].name]}
+        ):
+            return False
+        (low, high), value = others[0].span, row[others[0].name]
+        return low - 1e-12 * abs(low) <= value <= high + 1e-12 * abs(high)
 
 
 def made(
@@ -274,7 +286,9 @@ def explanations(draw: st.DrawFn) -> tuple[Explanation, Schema]:
         features.append(feature)
         row[name] = old
         if k == 0 or draw(st.booleans()):
-            changes.append(Change(feature, old, new))
+            known = isinstance(feature, Numeric) and draw(st.booleans())
+            ends = [new, *draw(st.lists(st.one_of(NUMBERS, st.sampled_from([-9.0, 9.0])), max_size=3))] if known else []
+            changes.append(Change(feature, old, new, (min(ends), max(ends)) if known else None))
     classes = tuple(draw(st.lists(st.sampled_from(LABELS), min_size=2, max_size=2, unique=True)))
     schema = Schema(features=tuple(features), classes=classes)
     kept = {c.name for c in changes}

@@ -103,7 +103,8 @@ def test_spans_of_a_bump(kind: str) -> None:
     rows = torch.tensor([[0.0, 4], [0, 4], [8, 4]], dtype=torch.float64)
     contrast = torch.tensor([[2.01, 4], [5.01, 4], [4.0, 4]], dtype=torch.float64)
     problem = problem_of(model, FRAME, rows, Against(torch.tensor([1, 1, 0])))
-    found = spans_of(problem, contrast)
+    found, brittle = spans_of(problem, contrast)
+    assert not brittle.any()
     assert found[:, 1].isnan().all()
     slack = 0 if kind == "network" else 0.2  # of a function, a grid says less
     for (low, high), (least, most) in zip(found[:, 0].tolist(), [(2.01, 2.99), (5.01, 8.0), (3.0, 4.99)], strict=True):
@@ -114,7 +115,7 @@ def test_spans_of_a_bump(kind: str) -> None:
 def test_spans_of_whole_numbers_are_whole() -> None:
     frame = pd.DataFrame({"a": np.arange(90) % 9, "b": np.arange(90) % 5})
     problem = problem_of(bump(), frame, torch.tensor([[0.0, 1], [0, 1]]).double(), Against(torch.tensor([1, 1])))
-    found = spans_of(problem, torch.tensor([[6.0, 1], [8, 1]]).double())
+    found, _ = spans_of(problem, torch.tensor([[6.0, 1], [8, 1]]).double())
     assert found[:, 0].tolist() == [[6.0, 8.0], [6.0, 8.0]]
 
 

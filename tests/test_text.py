@@ -84,7 +84,9 @@ def test_difference_is_exact() -> None:
 
 
 def spoken(changes: list[Change], style: str = "exact", code: str = "en", form: str = "had", place: int = 0) -> str:
-    """The sentence about some changes, by one template."""
+    """The sentence about some changes, by one template; where nothing else is said, each number may as well go on to
+    the end of its range."""
+    changes = [replace(c, span=c.span or c.feature.bounds) if isinstance(c.feature, Numeric) else c for c in changes]
     row = {c.name: c.old for c in changes}
     e = made(grace.Schema(features=tuple(c.feature for c in changes)), row, tuple(changes), ("Y", "X"), {})
     return text.main_clause(e, form, place, style, code)
@@ -128,6 +130,52 @@ DEGREES = [
     (COUNTED, 3, 6, "magnitude", "there been twice as many bare nuclei"),
     (PURPOSE, "education", "car (new)", "relative", "purpose been a new car instead of education"),
 ]
+
+
+NARROW = [
+    (LEVEL, 10, 30, (29.5, 41), "relative", "had", "Had level been between 29.5 and 41,"),
+    (LEVEL, 30, 10, (5, 12), "relative", "had", "Had level been between 5 and 12,"),
+    (LEVEL, 10, 30, (30, 99), "relative", "had", "Had level been higher,"),
+    (LEVEL, 10, 30, (30, 30), "relative", "had", "Had level been 20 higher,"),
+    (LEVEL, 10, 30, None, "relative", "had", "Had level been 20 higher,"),
+    (LEVEL, 10, 30, (29.12345, 41.98765), "relative", "had", "Had level been between 29.13 and 41.98,"),
+    (LEVEL, 10, 30, (29.5, 41), "relative", "because", "because level was not between 29.5 and 41"),
+    (LEVEL, 10, 20.5, (20, 41), "magnitude", "had", "Had level been about twice as high,"),
+    (LEVEL, 10, 20.5, (20.2, 41), "magnitude", "had", "Had level been 10.5 higher,"),
+    (LEVEL, 10, 20.5, None, "magnitude", "had", "Had level been 10.5 higher,"),
+    (LEVEL, 10, 10.5, (10.4, 11), "magnitude", "had", "Had level been 0.5 higher,"),
+    (LEVEL, 10, 10.5, (10.4, 11.3), "magnitude", "had", "Had level been slightly higher,"),
+    (LEVEL, 0.5, 20, (19, 99), "magnitude", "had", "Had level been about 20 higher,"),
+    (LEVEL, 0.5, 20, (4, 99), "magnitude", "had", "Had level been more than ten times as high,"),
+    (replace(LEVEL, integer=True), 7, 4, (4, 5), "magnitude", "had", "Had level been 3 lower,"),
+    (replace(LEVEL, integer=True), 7, 4, (3, 5), "magnitude", "had", "Had level been about half as high,"),
+    (AGE, 30, 35, (34, 41), "relative", "had", "Had the patient been between 34 and 41 years old,"),
+    (
+        OFTEN,
+        0.1,
+        0.3,
+        (0.2, 0.5),
+        "relative",
+        "had",
+        "Had the word 'credit' been used at a rate of between 0.2 and 0.5 %,",
+    ),
+]
+
+
+@pytest.mark.parametrize(("feature", "old", "new", "span", "style", "form", "said"), NARROW)
+def test_what_is_vague_is_said_only_if_all_of_it_does(feature, old, new, span, style, form, said) -> None:
+    row = made(
+        grace.Schema(features=(feature,)), {feature.name: old}, (Change(feature, old, new, span),), ("Y", "X"), {}
+    )
+    assert said in text.main_clause(row, form, 0, style, "en")
+
+
+def test_spans_in_german() -> None:
+    said = spoken([Change(AGE_DE, 30, 35, (34, 41))], "relative", "de")
+    assert said.startswith("Wäre die Patientin zwischen 34 und 41 Jahre alt gewesen,")
+    assert "weil die Patientin nicht zwischen 34 und 41 Jahre alt war" in spoken(
+        [Change(AGE_DE, 30, 35, (34, 41))], "relative", "de", "because"
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
+import numpy as np
+
 import grace
 from grace import Categorical, Explanation, Numeric, Schema
 from reading import Claim, Proven, Reading, readings, typed
 
 ABOUT_AMOUNT, ABOUT_RATIO, SLIGHTLY = Decimal("0.15"), Decimal("0.2"), Decimal("0.125")
+GRID = 7  # values that are tried where a claim leaves several open
 FOUR_DIGITS = Decimal("0.0005")  # how near a number is to itself with four significant digits
 
 
@@ -20,7 +23,7 @@ def noun(feature: Numeric | Categorical, code: str) -> str:
     return words.get("noun") or words.get("phrase") or plain
 
 
-def check(reading: Reading, e: Explanation, style: str, schema: Schema, code: str) -> None:
+def check(reading: Reading, e: Explanation, style: str, schema: Schema, code: str, model: grace.Model) -> None:
     """That all the reading claims is so, as vaguely as it is said."""
     assert (reading.before, reading.after) == (e.original_class, e.contrast_class)
     assert sorted(c.name for c in reading.claims) == sorted(c.name for c in e.changes)
@@ -38,7 +41,11 @@ def check(reading: Reading, e: Explanation, style: str, schema: Schema, code: st
             assert claim.what in ("by", "to")
             assert not claim.about or reading.form == "typical"
         if style == "relative":
-            assert claim.what == "way"
+            assert claim.what in ("way", "within", "by", "to")
+            assert claim.what in ("way", "within") or not claim.about
+        if reading.form != "typical" and not e.follow_on:
+            for value in meant(claim, change):
+                assert model.predict([{**e.contrast, claim.name: value}])[0] == e.contrast_class, (claim, value)
     if reading.sure is not None:
         label = e.contrast_class if reading.form == "had" else e.original_class
         share = 100 * e.probability(label, after=reading.form == "had")
@@ -51,6 +58,30 @@ def check(reading: Reading, e: Explanation, style: str, schema: Schema, code: st
             assert abs(share - number) <= 0.5 + 1e-9
     if reading.proven is not None:
         conditions(reading.proven, e, schema, code)
+
+
+def meant(claim: Claim, change: grace.Change) -> list[float]:
+    """Values that a reader may take a vague claim to mean, each of which has to give the class: to the end of the range
+    where only the way is said, anywhere in a span, and the very number of an amount or ratio."""
+    old, new, (low, high) = float(change.old), float(change.new), change.feature.bounds
+    end, size = (max(new, high) if new > old else min(new, low)), claim.size
+    if claim.what == "way":
+        found = np.linspace(new, end, GRID)
+    elif claim.what == "within":
+        found = np.linspace(float(size[0]), float(size[1]), GRID)
+    elif claim.what == "slightly":
+        eighth = old * (1 + 0.125 * float(size))
+        found = np.linspace(new, min(eighth, end) if new > old else max(eighth, end), GRID)
+    elif claim.what in ("over", "under"):
+        found = np.linspace(old * float(size), end, GRID)
+    elif claim.what == "times":
+        found = np.array([old * float(size)])
+    elif claim.about:
+        found = np.array([old + float(size) if claim.what == "by" else float(size)])
+    else:
+        return [new]
+    found = np.concatenate([np.floor(found), np.ceil(found)]) if change.feature.integer else found
+    return [float(v) for v in found]
 
 
 def conditions(said: Proven, e: Explanation, schema: Schema, code: str) -> None:
@@ -89,6 +120,9 @@ def holds(claim: Claim, start: Decimal, stop: Decimal, tight: Decimal | None = N
         assert abs(claim.size - apart) <= (abs(apart) * slack if claim.about else 0)
     elif claim.what == "way":
         assert apart * claim.size > 0
+    elif claim.what == "within":
+        assert claim.size[0] <= stop <= claim.size[1]
+        assert claim.size[0] < claim.size[1]
     else:
         assert start > 0
         ratio = stop / start
@@ -119,7 +153,7 @@ def true(
     problems = []
     for reading in found:
         try:
-            check(reading, e, style, schema, code)
+            check(reading, e, style, schema, code, model)
         except AssertionError as problem:
             problems.append(problem)
             continue

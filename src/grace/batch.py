@@ -27,6 +27,7 @@ from grace.proof_record import mentioned, miss_record, proof_record
 from grace.realistic import Realism
 from grace.robust import validity
 from grace.schema import Schema
+from grace.spans import ASKED_PER_CELL, spans_of_answers
 from grace.text import Saying
 from grace.ways_out import Way, ways_out
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from grace.explainer import Explainer
+
+
+SPAN_BLOCK = 256  # rows whose spans are found together
 
 
 class Explanations:
@@ -60,6 +64,7 @@ class Explanations:
         self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
         self._ways_out: dict[int, list[Way]] | None = None
         self._usual: dict[int, Floats] = {}
+        self._spanned: dict[tuple[int, int], tuple[Floats, Bools]] = {}
         self._later = 0  # rows that a black box was asked about since
         self.explainer = explainer
         self._classes = np.array(explainer.model.classes, dtype=object)
@@ -142,7 +147,8 @@ class Explanations:
         features = self.schema.features
         old, new = a.rows[i], a.contrast[i]
         moved = np.where(a.followed[i], old, new)  # the intervention alone
-        changes = changes_of(self.schema, old, moved)
+        spans, brittle = self._spans(i, place, a)
+        changes = changes_of(self.schema, old, moved, spans)
         success = bool(a.success[i])
         best = int(a.before[i].argmax()), int(a.after[i].argmax())
         asked = None if self._wanted is None else self._wanted[i]
@@ -160,7 +166,7 @@ class Explanations:
             return look(self.explainer, self.schema, old, moved, best, shown, asked, leads_to)
 
         miss, proof = None if success else self._miss(i), proof_record(self, i, a)
-        noted = tuple(remarks(self.schema, a.rows[i], self._filled[i]))
+        noted = tuple(remarks(self.schema, a.rows[i], self._filled[i], brittle))
         words = replace(self._class_words(said, asked), features=mentioned(self.schema, miss, proof, *noted))
 
         return Explanation(
@@ -217,6 +223,23 @@ class Explanations:
             self._later += asked_so_far(self.explainer.model)[1] - begun
         usual = self._usual[place][i]
         return {self.schema.names[j]: float(usual[j]) for j in np.flatnonzero(~np.isnan(usual))}
+
+    def _spans(self, i: int, place: int, a: Answers) -> tuple[Floats, Bools]:
+        """`spans_of_answers` of a row, found for a block of rows at a time; unknown where a black box may not be asked
+        so much."""
+        block, at = divmod(i, SPAN_BLOCK)
+        if (block, place) not in self._spanned:
+            here = slice(block * SPAN_BLOCK, (block + 1) * SPAN_BLOCK)
+            begun = asked_so_far(self.explainer.model)[1]
+            if self.calls_left is None or self.calls_left >= ASKED_PER_CELL * int(a.changed[here].sum()):
+                found = spans_of_answers(self.explainer, self.schema, a, here, self._wanted)
+            else:
+                shape = a.contrast[here].shape
+                found = np.full((*shape, 2), np.nan), np.zeros(shape, dtype=bool)
+            self._spanned[block, place] = found
+            self._later += asked_so_far(self.explainer.model)[1] - begun
+        spans, brittle = self._spanned[block, place]
+        return spans[at], brittle[at]
 
     def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
         """The same question about some of the rows, with other settings or limits."""

@@ -24,13 +24,15 @@ def cell_of(feature: Feature, code: float) -> Value | None:
     return int(code) if feature.integer and float(code).is_integer() else float(code)
 
 
-def changes_of(schema: Schema, old: Floats, new: Floats) -> list[Change]:
-    """What differs between two rows, the largest change first."""
+def changes_of(schema: Schema, old: Floats, new: Floats, spans: Floats | None = None) -> list[Change]:
+    """What differs between two rows, the largest change first; with the spans (d, 2) of numbers, NaN if unknown."""
     out = []
-    for feature, a, b in zip(schema.features, old, new, strict=True):
-        before, after = cell_of(feature, a), cell_of(feature, b)
-        if a != b and before is not None and after is not None:
-            out.append(Change(feature, before, after))
+    for j in np.flatnonzero(old != new):
+        feature = schema.features[j]
+        before, after = cell_of(feature, old[j]), cell_of(feature, new[j])
+        if before is not None and after is not None:
+            low, high = (np.nan, np.nan) if spans is None else spans[j].tolist()
+            out.append(Change(feature, before, after, None if np.isnan(low) else (low, high)))
     return sorted(out, key=lambda change: -length(change))
 
 
@@ -41,8 +43,9 @@ def length(change: Change) -> float:
     return 1.0
 
 
-def remarks(schema: Schema, row: Floats, filled: Bools) -> Iterator[dict[str, Any]]:
-    """Cells of the row that were filled in, those that lie outside the domain, and rules that it breaks itself."""
+def remarks(schema: Schema, row: Floats, filled: Bools, brittle: Bools) -> Iterator[dict[str, Any]]:
+    """Cells of the row that were filled in, those that lie outside the domain, rules that it breaks itself, and changes
+    that a little more of would undo."""
     low, high = schema.bounds()
     for j in np.flatnonzero(filled):
         feature = schema.features[j]
@@ -60,3 +63,5 @@ def remarks(schema: Schema, row: Floats, filled: Bools) -> Iterator[dict[str, An
                 yield {"what": "outside", "feature": feature.name, **said}
     for k in np.flatnonzero(broken(schema, row[None])[0]) if schema.rules else ():
         yield {"what": "rule", "rule": str(schema.rules[k])}
+    for j in np.flatnonzero(brittle):
+        yield {"what": "brittle", "feature": schema.names[j]}

@@ -7,7 +7,7 @@ eighth, "more than ten times" and "less than a tenth" are meant as they stand.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, Inexact, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, Inexact, localcontext
 
 from grace.columns import date_text, is_date
 from grace.errors import GraceError
@@ -80,6 +80,29 @@ class Way:
 
 
 @dataclass(frozen=True)
+class Within:
+    """Any value from one to another: "between 34 and 41"; said where the direction alone would not do."""
+
+    low: Decimal
+    high: Decimal
+
+
+@dataclass(frozen=True)
+class Room:
+    """The values around the new one for which the model's answer is the same, and whether that goes on to the end of
+    the range in the direction of the change."""
+
+    low: Decimal
+    high: Decimal
+    to_the_end: bool
+
+    def has(self, value: Decimal, feature: Numeric) -> bool:
+        """Whether a value lies in it; of whole numbers, both of those next to it."""
+        ends = (value.to_integral_value(ROUND_FLOOR), value.to_integral_value(ROUND_CEILING))
+        return all(self.low <= v <= self.high for v in (ends if feature.integer else (value,)))
+
+
+@dataclass(frozen=True)
 class Becomes:
     """Another category; or another date, as text."""
 
@@ -87,7 +110,7 @@ class Becomes:
     old: Value
 
 
-Said = By | Instead | Times | Way | Becomes
+Said = By | Instead | Times | Way | Within | Becomes
 
 
 def check_style(asked: str | None) -> None:
@@ -103,35 +126,74 @@ def style_of(feature: Numeric, asked: str | None) -> str:
     return feature.style or ("exact" if asked is None else KINDS[feature.sort])
 
 
-def difference(feature: Feature, old: Value, new: Value, asked: str | None, *, ratios: bool) -> Said:
-    """The way from one value to another, in words' terms. `ratios` tells whether there are words for them."""
+def difference(
+    feature: Feature, old: Value, new: Value, asked: str | None, *, ratios: bool, room: Room | None = None
+) -> Said:
+    """The way from one value to another, in words' terms. `ratios` tells whether there are words for them. With `room`,
+    what is vague is said only if the model's answer is the same for what a reader would take it to mean."""
     if not isinstance(feature, Numeric):
         return Becomes(new, old)
     style = style_of(feature, asked)
     a, b = decimal(old), decimal(new)
-    if style == "exact":
-        size = sayable(feature, a, b)
-        return values(feature, old, new) if size is None else By(size, b > a)
     if style == "relative":
-        return Way(b > a)
-    if ratios and has_ratio(feature, a, b):
-        return times(a, b)
-    size = rounded(abs(b - a))
-    return By(size, b > a, about=size != apart(a, b))
+        found = direction(feature, a, b, room)
+        if found is not None:
+            return found
+    elif style == "magnitude":
+        size = rounded(abs(b - a))
+        about = By(size, b > a, about=size != apart(a, b))
+        tried: list[By | Times] = [times(a, b), about] if ratios and has_ratio(feature, a, b) else [about]
+        for vague in tried:
+            if room is None or means(vague, feature, a, b, room):
+                return vague
+    exact = sayable(feature, a, b)
+    return values(feature, old, new) if exact is None else By(exact, b > a)
 
 
-def values(feature: Feature, old: Value, new: Value, asked: str | None = "exact") -> Said:
+def is_exact(said: Said) -> bool:
+    """Whether a reader can type in what is said of a number."""
+    return not isinstance(said, Times | Way | Within) and not (isinstance(said, By) and said.about)
+
+
+def direction(feature: Numeric, old: Decimal, new: Decimal, room: Room | None) -> Way | Within | None:
+    """The direction, if the model's answer is the same from there to the end of the range; else the span in which it
+    is, with no more digits than needed. None if that is a single value, or a date, of which both values are said."""
+    if room is None or room.to_the_end:
+        return Way(new > old)
+    if is_date(feature) or room.low >= room.high:
+        return None
+    low, high = short(room.low, rounding=ROUND_CEILING), short(room.high, rounding=ROUND_FLOOR)
+    return Within(low if low <= new else room.low, high if high >= new else room.high)
+
+
+def means(vague: By | Times, feature: Numeric, old: Decimal, new: Decimal, room: Room) -> bool:
+    """Whether the model's answer is the same for the number that a vague difference names. What names none has to hold
+    from the new value on: "slightly" up to an eighth, "more than ten times" from there to the end of the range."""
+    if isinstance(vague, By):
+        return room.has(old + (vague.size if vague.up else -vague.size), feature)
+    if vague.ratio == "slightly":
+        farthest = old * (1 + Decimal(SLIGHT) * (1 if vague.up else -1))
+        return room.to_the_end or room.low <= farthest <= room.high
+    if vague.ratio in (LOT, LITTLE):
+        return room.to_the_end and room.has(old * (10 if vague.ratio == LOT else Decimal("0.1")), feature)
+    return room.has(old * said(vague.ratio), feature)
+
+
+def values(feature: Feature, old: Value, new: Value, asked: str | None = "exact", room: Room | None = None) -> Said:
     """Both values: in the exact style the new one to the last digit, by magnitude both rounded. The direction alone
-    where the style asks for no more."""
+    where the style asks for no more. With `room`, what is vague is said only if the model's answer is the same."""
     if not isinstance(feature, Numeric):
         return Becomes(new, old)
     style = style_of(feature, asked)
-    if style == "relative":
-        return Way(float(new) > float(old))
+    a, b = decimal(old), decimal(new)
+    vague = direction(feature, a, b, room) if style == "relative" else None
+    if vague is not None:
+        return vague
     if is_date(feature):
         return Becomes(date_text(new), date_text(old))
-    a, b = decimal(old), decimal(new)
-    return replaced(a, b) if style == "exact" else roughly(a, b)
+    rough = roughly(a, b)
+    fits = style == "magnitude" and (room is None or room.has(rough.new, feature))
+    return rough if fits else replaced(a, b)
 
 
 def sayable(feature: Numeric, old: Decimal, new: Decimal) -> Decimal | None:
@@ -147,10 +209,10 @@ def width(size: Decimal) -> int:
     return len(size.normalize().as_tuple().digits) if places(size) else 0
 
 
-def short(size: Decimal, digits: int = DIGITS) -> Decimal:
+def short(size: Decimal, digits: int = DIGITS, rounding: str = ROUND_HALF_EVEN) -> Decimal:
     """The number with so many significant digits; never less precise than a whole number."""
     place = min(0, size.adjusted() - digits + 1)
-    return size if places(size) <= -place else size.quantize(Decimal(1).scaleb(place)).normalize()
+    return size if places(size) <= -place else size.quantize(Decimal(1).scaleb(place), rounding).normalize()
 
 
 def replaced(old: Decimal, new: Decimal) -> Instead:

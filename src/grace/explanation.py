@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """A changed feature, with its old and new value."""
+    """A changed feature, with its old and new value. `span` has the lowest and the highest value of a number between
+    which, the other changes being as they are, the model's answer stays the same; None where that is not known."""
 
     feature: Feature
     old: Value
     new: Value
+    span: tuple[float, float] | None = None
 
     @property
     def name(self) -> str:
@@ -39,6 +41,14 @@ class Change:
             return None
         return float(Decimal(repr(float(self.new))) - Decimal(repr(float(self.old))))
 
+    @property
+    def to_the_end(self) -> bool:
+        """Whether the model's answer stays the same from the new value to the end of the range in its direction."""
+        if self.span is None or not isinstance(self.feature, Numeric):
+            return False
+        low, high = self.feature.bounds
+        return self.span[1] >= high if float(self.new) > float(self.old) else self.span[0] <= low
+
     def __str__(self) -> str:
         old, new = text.value(self.feature, self.old), text.value(self.feature, self.new)
         return f"{text.phrase(self.feature)}: {old} → {new}"
@@ -49,12 +59,14 @@ class Change:
             "old": self.old,
             "new": self.new,
             "difference": self.difference,
+            "span": None if self.span is None else list(self.span),
             "schema": feature_to_dict(self.feature),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Change:
-        return cls(feature_from_dict(data["schema"]), data["old"], data["new"])
+        span = data.get("span")
+        return cls(feature_from_dict(data["schema"]), data["old"], data["new"], None if span is None else tuple(span))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from grace.problem import Problem
 GRID = 48  # values of a black box's range, evenly spread
 OBSERVED = 24  # and as many that occur in training rows
 CLOSE = (0.0025, 0.005, 0.01, 0.05)  # of a spread: the nearest values looked at on both sides of the row's own
+ASKED = GRID + OBSERVED + 2 * len(CLOSE) + 2
 FARTHEST = 1000.0  # spreads: as far as one looks where a range has no end
 CHUNK_BYTES = 1 << 25
 
@@ -106,7 +107,7 @@ def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
 def _width(problem: Problem, network: ReluNetwork | None) -> int:
     """Bytes that a line takes."""
     if network is None:
-        return 8 * (GRID + OBSERVED + 2 * len(CLOSE) + 1) * problem.rows.shape[1]
+        return 8 * ASKED * problem.rows.shape[1]
     units = [len(network.bias), *(len(bias) for _, bias in network.later)]
     return 8 * 4 * sum(units) * max(units)
 

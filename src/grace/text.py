@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from grace import languages
 from grace.columns import date_text, is_date
-from grace.degrees import By, Said, apart, check_style, difference, short, style_of, values
+from grace.degrees import By, Room, Said, apart, check_style, difference, is_exact, short, style_of, values
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
 from grace.figures import asked_for, predicted
@@ -132,9 +132,9 @@ def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[Par
     features = [feature_in(c.feature, e.words.language, code) for c in e.changes]
     pairs = list(zip(e.changes, features, strict=True))
     if form == "because":
-        return tuple(Part(f, values(f, c.old, c.new, style)) for c, f in pairs)
+        return tuple(Part(f, values(f, c.old, c.new, style, _room(c))) for c, f in pairs)
     said = [_said(e, c, f, form, style, language) for c, f in pairs]
-    exact = [isinstance(f, Numeric) and style_of(f, style) == "exact" for f in features]
+    exact = [isinstance(f, Numeric) and is_exact(s) for s, f in zip(said, features, strict=True)]
     if form == "had" and any(alike and not isinstance(s, By) for s, alike in zip(said, exact, strict=True)):
         said = [values(f, c.old, c.new) if alike else s for s, alike, (c, f) in zip(said, exact, pairs, strict=True)]
     return tuple(Part(f, s) for f, s in zip(features, said, strict=True))
@@ -152,12 +152,22 @@ def _along(e: Explanation, code: str) -> tuple[Part, ...]:
 def _said(e: Explanation, change: Change, feature: Feature, form: str, style: str | None, language: Language) -> Said:
     if form != "typical" or not isinstance(feature, Numeric):
         ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
-        return difference(feature, change.old, change.new, style, ratios=ratios)
+        room = _room(change) if isinstance(feature, Numeric) else None
+        return difference(feature, change.old, change.new, style, ratios=ratios, room=room)
     usual = e.typical[change.name]
     if style_of(feature, style) == "exact":  # a difference all the same, as nothing typical is typed in
         size = abs(decimal(change.old) - decimal(usual))
         return By(short(size), float(change.old) > usual, about=short(size) != size)
     return difference(feature, usual, change.old, style, ratios=language.has_ratios(feature))
+
+
+def _room(change: Change) -> Room:
+    """Where a changed number may lie; nowhere else where that is not known."""
+    if change.span is None:
+        alone = Decimal(0) if isinstance(change.feature, Categorical) else decimal(change.new)
+        return Room(alone, alone, to_the_end=False)
+    low, high = (decimal(end) for end in change.span)
+    return Room(low, high, change.to_the_end)
 
 
 def _facts(e: Explanation, code: str, parts: tuple[Part, ...]) -> Facts:

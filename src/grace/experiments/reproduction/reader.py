@@ -13,7 +13,7 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
-from grace.degrees import LITTLE, LOT, SLIGHT, Becomes, By, Instead, Said, Times, said
+from grace.degrees import LITTLE, LOT, SLIGHT, Becomes, By, Instead, Said, Times, Within, said
 from grace.errors import GraceError
 from grace.experiments.reproduction import reading
 from grace.explainer import Explainer
@@ -115,6 +115,8 @@ def _moved(known: Known, j: int, value: float, how: Said, typical: float) -> flo
     old = decimal(value)
     if isinstance(how, Instead):
         return float(how.new)
+    if isinstance(how, Within):
+        return _possible(feature, value, float(how.low + how.high) / 2)
     if isinstance(how, By):
         return _possible(feature, value, float(old + (how.size if how.up else -how.size)))
     if isinstance(how, Times):

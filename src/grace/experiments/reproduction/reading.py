@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from grace.degrees import Becomes, By, Instead, Said, Times, Way
+from grace.degrees import Becomes, By, Instead, Said, Times, Way, Within
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
 from grace.languages import DEFAULT, en, load
@@ -104,6 +104,10 @@ def _degrees(feature: Feature) -> Iterator[tuple[str, Said]]:
     things = unit if feature.more == "more" else ""
     value = f"(?:at a rate of )?{NUMBER}(?: %|{unit or ' %'})?(?: old)?"
     yield f"{value} instead of (about )?{NUMBER}(?: %)?", Instead(Decimal(0), Decimal(0))
+    yield (
+        f"(?:at a rate of )?between {NUMBER} and {NUMBER}(?: %|{unit or ' %'})?(?: old)?",
+        Within(Decimal(0), Decimal(0)),
+    )
     for up, way in ((True, feature.more), (False, feature.less)):
         word = re.escape(way)
         size = f"{NUMBER} {word}{unit}" if things else f"{NUMBER}{unit} {word}"
@@ -124,6 +128,8 @@ def _made(said: Said, match: re.Match[str]) -> Said:
     """What is said, with its numbers."""
     if isinstance(said, By):
         return By(_number(match[1]), said.up)
+    if isinstance(said, Within):
+        return Within(_number(match[1]), _number(match[2]))
     if isinstance(said, Instead):
         return Instead(_number(match[1]), _number(match[3]), about_old=bool(match[2]))
     return said

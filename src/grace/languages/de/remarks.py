@@ -107,6 +107,8 @@ def note(remark: Mapping[str, Any], feature: Feature | None) -> str:
             f"die Zeile selbst verletzt die Regel {label(remark['rule'])}, die nur einhalten muss, was deren Merkmale "
             "ändert; die Zeile berichtigen oder die Regel weglassen"
         )
+    if remark["what"] == "brittle":
+        return f"{feature.noun}: bei einer etwas größeren Änderung würde das Modell wieder anders entscheiden"
     missing = f"{feature.noun} {'fehlten' if feature.plural else 'fehlte'}"
     if remark["what"] == "known missing":
         return f"{missing}, was das Modell als eigene Kategorie kennt"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from grace.degrees import LITTLE, Becomes, By, Instead, Said, Times, Way
+from grace.degrees import LITTLE, Becomes, By, Instead, Said, Times, Way, Within
 from grace.features import Feature, Numeric
 from grace.languages import Facts, Part, category, grouped, listed, upper
 from grace.languages.de.words import AND, POSITIVE, TIMES, VALUE_UNITS, amount, measured, number, quoted
@@ -42,6 +42,8 @@ def degree(feature: Feature, said: Said) -> str:
     assert isinstance(feature, Numeric)
     if isinstance(said, Instead):
         return _instead(feature, (said.new, said.about_new), (said.old, said.about_old))
+    if isinstance(said, Within):
+        return f"{_front(feature)}zwischen {number(said.low)} {AND} {measured(feature, said.high)}{_old(feature)}"
     more = feature.more if said.up else feature.less
     things = f" {feature.unit}" if feature.more == "mehr" and feature.unit else ""
     if isinstance(said, By):
@@ -63,7 +65,7 @@ def opposite(feature: Feature, said: Said) -> str:
     """What was the case instead: "10 Punkte statt 3"; of a direction, what was not: "nicht niedriger"."""
     if isinstance(said, Becomes):
         return _other(category(feature, said.old), category(feature, said.new))
-    if isinstance(said, Way):
+    if isinstance(said, Way | Within):
         return f"nicht {degree(feature, said)}"
     assert isinstance(feature, Numeric)
     assert isinstance(said, Instead)
@@ -78,13 +80,18 @@ def _other(one: str, other: str) -> str:
 def _instead(feature: Numeric, first: tuple[Decimal, bool], second: tuple[Decimal, bool]) -> str:
     """ "53 Jahre alt statt 33", "mit einem Anteil von 0,3 % statt 0,1 %"; each with whether it is rounded."""
     (a, a_about), (b, b_about) = first, second
-    front, old = "", " alt" if feature.more == "älter" else ""
+    value = f"{_front(feature)}{'etwa ' if a_about else ''}{measured(feature, a)}{_old(feature)}"
+    return f"{value} statt {'etwa ' if b_about else ''}{number(b)}{VALUE_UNITS.get(feature.unit, '')}"
+
+
+def _front(feature: Numeric) -> str:
     if feature.more == "häufiger" and feature.been != "gewesen":
-        front = "mit einem Anteil von "
-    elif feature.been != "gewesen" and feature.more != "mehr":
-        front = "mit einem Wert von "
-    said = number(b) + VALUE_UNITS.get(feature.unit, "")
-    return f"{front}{'etwa ' if a_about else ''}{measured(feature, a)}{old} statt {'etwa ' if b_about else ''}{said}"
+        return "mit einem Anteil von "
+    return "mit einem Wert von " if feature.been != "gewesen" and feature.more != "mehr" else ""
+
+
+def _old(feature: Numeric) -> str:
+    return " alt" if feature.more == "älter" else ""
 
 
 def _together(parts: Sequence[Part], verb: Callable[[Feature], str], say: Callable[[Feature, Said], str]) -> str:

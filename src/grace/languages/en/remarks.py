@@ -104,6 +104,8 @@ def note(remark: Mapping[str, Any], feature: Feature | None) -> str:
             f"the row itself breaks the rule “{remark['rule']}”, which only an answer that changes its features has to "
             "keep; correct the row, or leave the rule out"
         )
+    if remark["what"] == "brittle":
+        return f"{feature.noun}: with a slightly larger change the model would decide differently again"
     if remark["what"] == "known missing":
         return f"no value was given for {feature.noun}, which the model knows as a category of its own"
     value = shown(number, remark["value"])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import pairwise
 
-from grace.degrees import LITTLE, Becomes, By, Instead, Said, Times, Way
+from grace.degrees import LITTLE, Becomes, By, Instead, Said, Times, Way, Within
 from grace.features import Feature, Numeric
 from grace.languages import Facts, Part, category, grouped, listed, upper
 from grace.languages.en.words import AND, TIMES, VALUE_UNITS, WORDS, amount, measured, number, positive
@@ -22,6 +22,8 @@ def degree(feature: Feature, said: Said) -> str:
     assert isinstance(feature, Numeric)
     if isinstance(said, Instead):
         return _instead(feature, (said.new, said.about_new), (said.old, said.about_old))
+    if isinstance(said, Within):
+        return f"{_rate(feature)}between {number(said.low)} {AND} {measured(feature, said.high)}{_old(feature)}"
     more = feature.more if said.up else feature.less
     about = "about " if isinstance(said, By | Times) and said.about else ""
     if isinstance(said, By) and feature.more == "more":  # "9 more bare nuclei"
@@ -41,12 +43,16 @@ def degree(feature: Feature, said: Said) -> str:
 def _instead(feature: Numeric, first: tuple[Decimal, bool], second: tuple[Decimal, bool]) -> str:
     """ "53 years old instead of 33", "at a rate of 0.3 % instead of 0.1 %"; each with whether it is rounded."""
     (a, a_about), (b, b_about) = first, second
-    rate = "at a rate of " if feature.more == "more often" else ""
-    old = " old" if feature.more == "older" else ""
-    said = number(b) + VALUE_UNITS.get(feature.unit, "")
-    return (
-        f"{rate}{'about ' if a_about else ''}{measured(feature, a)}{old} instead of {'about ' if b_about else ''}{said}"
-    )
+    value = f"{_rate(feature)}{'about ' if a_about else ''}{measured(feature, a)}{_old(feature)}"
+    return f"{value} instead of {'about ' if b_about else ''}{number(b)}{VALUE_UNITS.get(feature.unit, '')}"
+
+
+def _rate(feature: Numeric) -> str:
+    return "at a rate of " if feature.more == "more often" else ""
+
+
+def _old(feature: Numeric) -> str:
+    return " old" if feature.more == "older" else ""
 
 
 def _verb(part: Part) -> str:
@@ -123,7 +129,7 @@ def was(feature: Feature) -> str:
 def _was(part: Part) -> tuple[str, str]:
     """Verb and complement: "was", "10 points instead of 3"; of a direction, what was not so: "was", "not lower"."""
     feature, said = part.feature, part.said
-    if isinstance(said, Way):
+    if isinstance(said, Way | Within):
         verb, _, rest = was(feature).partition(" ")
         return verb, f"not {rest + ' ' if rest else ''}{degree(feature, said)}"
     if isinstance(said, Becomes):
