@@ -362,7 +362,8 @@ def test_more_confidence_in_the_rows_own_class_is_proven_like_any_other_class(me
     with torch.no_grad():
         network[0].weight.copy_(torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
         network[0].bias.zero_()
-    explainer = grace.Explainer(grace.wrap(network, classes=["a", "b"]), frame, domain="minmax", gamma=1.0)
+    model = grace.wrap(network, classes=["a", "b"], outputs="logits")
+    explainer = grace.Explainer(model, frame, domain="minmax", gamma=1.0)
     row = {"x": 0.5, "y": 0.0}
     asked = {"against": "b", "confidence": 0.9, "prove": True, "method": method}
     one = explainer.explain(row, **asked)[0]

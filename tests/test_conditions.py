@@ -114,6 +114,7 @@ RECORD = {
     "precision",
     "prefer",
     "redundant",
+    "cutoffs",
     "verdict",
     "weights",
 }

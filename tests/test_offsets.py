@@ -89,7 +89,7 @@ def test_fractions_among_whole_numbers_move_to_both_neighbours() -> None:
     for centre, start in ((3.0, 2.5), (2.0, 2.5), (3.0, 3.5)):
         with torch.no_grad():
             network[0].bias.copy_(torch.tensor([0.4, 0.0, -0.4]) - centre)
-        explainer = grace.Explainer(grace.wrap(network, classes=["no", "yes"]), frame, gamma=1.0)
+        explainer = grace.Explainer(grace.wrap(network, classes=["no", "yes"], outputs="logits"), frame, gamma=1.0)
         for method in ("search", "gradient", "local"):
             e = explainer.explain({"a": start, "b": 4}, prove=True, method=method)[0]
             assert e.success

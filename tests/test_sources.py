@@ -116,7 +116,7 @@ def test_the_model_is_asked_about_no_more_rows_than_the_pool(monkeypatch):
     monkeypatch.setattr(learning, "MOST_SU", 100)
     train = pd.DataFrame(np.random.default_rng(0).random((5000, 2)), columns=["x", "y"])
     grace.Explainer(grace.wrap(model, classes=["a", "b"]), train, keep=50)
-    assert sum(asked) < 2 * 300
+    assert sum(asked) <= 100 + 2 * 300  # the first rows twice, to see whether it answers alike
 
 
 @given(
