@@ -253,8 +253,8 @@ def write(out: Path) -> None:
     text = f"""# The search, and what is proven about it
 
 Made by `python benchmarks/minimal.py`, one core per network; {results.seed.nunique()} networks per table,
-K = 5, γ = 0.5. All figures are in [search.csv](search.csv). The proofs of biodeg and musk were timed on two free cores
-of a small machine, the others on a server with 16 of them, half in use.
+K = 5, γ = 0.5. All figures are in [search.csv](search.csv). Proofs were
+timed on a server with 16 cores, half of them in use.
 
 *Fidelity* is the share of all rows with an answer, *of possible* the share of those not proven to have none. Proofs are
 made on request (`prove=True`). Here a proof is *asked* for rows whose answer changes two features or more and for

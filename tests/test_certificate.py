@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -13,7 +14,9 @@ from torch import nn
 
 import grace
 from grace import prover
+from grace.answers import answer
 from grace.certificate import FOUND, OPEN, PROVEN, prove
+from grace.goal import Flip
 from grace.models import Network, TorchModel
 from grace.models.relu import relu_network
 from grace.prover import Prover
@@ -383,3 +386,15 @@ def test_a_row_at_a_tie_is_of_the_class_that_the_goal_says(monkeypatch) -> None:
     monkeypatch.setattr(type(relu_network(problem.model)), "scores", lambda self, rows: -scores(rows))
     again = prove(problem, torch.full((12,), 1), budget=10)
     assert torch.equal(usual.status, again.status)
+
+
+def test_the_class_of_a_row_is_that_of_its_goal() -> None:
+    """Of two classes equal but for rounding, the sentence names the one that the answer leaves."""
+    frame = grid(1)
+    problem = problem_of(explainer_of(frame, 1), frame.head(12))
+    scores = problem.model.scores(problem.rows)
+    second = scores.topk(2, dim=1).indices[:, 1]
+    settings = grace.settings.Settings(gamma=1.0)
+    tied = replace(problem, goal=Flip(second))
+    assert (answer(tied, settings).before.argmax(axis=1) == second.numpy()).all()
+    assert (answer(problem, settings).before == scores.numpy()).all()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import grace
 from benchmark_world import loans
 from grace import Categorical, Numeric, Schema
-from grace.degrees import Becomes, By, Instead, Times, Way, difference
+from grace.degrees import Becomes, By, Instead, Times, Way, Within, difference
 from grace.errors import GraceError
 from grace.experiments.reproduction import reading
 from grace.experiments.reproduction.attribution import Attribution, Shap
@@ -23,6 +23,7 @@ from grace.experiments.reproduction.simulation import other_edits, simulate
 from grace.experiments.reproduction.subject import Subject
 from grace.languages import en
 from grace.lime import Lime
+from grace.text import room_of
 from grace.wording import feature_in
 
 HOMES = ("none", "owned", "rented")
@@ -212,7 +213,8 @@ def test_sentences_are_read_back_as_they_were_meant(credit: Subject, style: str)
         for (_, said), change in zip(told.moves, e.changes, strict=True):
             feature = feature_in(change.feature, "en", "en")
             ratios = isinstance(feature, Numeric) and en.has_ratios(feature)
-            meant = difference(feature, change.old, change.new, style, ratios=ratios)
+            room = room_of(change) if isinstance(feature, Numeric) else None
+            meant = difference(feature, change.old, change.new, style, ratios=ratios, room=room)
             assert type(said) is type(meant)
             if isinstance(said, By) and isinstance(meant, By):
                 assert (said.size, said.up) == (meant.size, meant.up)
@@ -222,6 +224,8 @@ def test_sentences_are_read_back_as_they_were_meant(credit: Subject, style: str)
                 assert said.up == meant.up
             elif isinstance(said, Becomes) and isinstance(meant, Becomes):
                 assert said.new == meant.new
+            elif isinstance(said, Within):
+                assert said == meant
             else:
                 assert isinstance(said, Instead)
                 assert said == meant

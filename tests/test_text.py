@@ -118,7 +118,7 @@ DEGREES = [
     (LEVEL, 3, 1.5, "magnitude", "level been half as high"),
     (replace(LEVEL, low=-1), 3, 1.5, "magnitude", "level been 1.5 lower"),
     (replace(LEVEL, kind="score"), 3, 1.5, "magnitude", "level been 1.5 lower"),
-    (replace(LEVEL, kind="date", more="later"), 300, 455, "magnitude", "level been about 150 later"),
+    (replace(LEVEL, kind="date", more="later", high=999), 300, 455, "magnitude", "level been about 150 later"),
     (LENGTH, 200, 52, "magnitude", "the longest run been about a quarter as long"),
     (replace(LENGTH, low=-1), 200, 52, "magnitude", "the longest run been about 150 characters shorter"),
     (replace(LENGTH, more="lengthier"), 200, 52, "magnitude", "the longest run been about 150 characters shorter"),

@@ -14,6 +14,7 @@ from torch import Tensor
 from grace.certificate import FOUND, OPEN, PROVEN, prove
 from grace.features import Bools, Floats
 from grace.gap import distance_bound
+from grace.goal import Flip, Goal
 from grace.methods import METHODS, Method
 from grace.models.base import checked_scores
 from grace.polish import needs_every_change, polish
@@ -82,7 +83,7 @@ def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
 
 def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     method = METHODS[settings.method]
-    start = checked_scores(problem.model, problem.rows)
+    start = _with_original_first(problem.goal, checked_scores(problem.model, problem.rows))
     trivial = problem.goal.decided(start) | (problem.goal.margin(start) >= problem.model.tolerance)
     found = _some(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
     if settings.polish and method.polished and not method.polishes:
@@ -116,6 +117,18 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
         checks={k: v.cpu().numpy() for k, v in checks.items()},
         followed=np.zeros(contrast.shape, dtype=bool),
     )
+
+
+def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
+    """The scores of the rows, with the class that the goal was made for first: which of two equal scores is larger may
+    depend on how many rows are scored together."""
+    if not isinstance(goal, Flip):
+        return scores
+    best, original = scores.max(dim=1, keepdim=True), goal.original[:, None]
+    if torch.equal(best.indices, original):
+        return scores
+    first = torch.nextafter(best.values, torch.full_like(best.values, torch.inf))
+    return torch.where(best.indices == original, scores, scores.scatter(1, original, first))
 
 
 def _brought(before: Tensor, after: Tensor, rows: Floats) -> Floats:

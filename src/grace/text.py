@@ -132,7 +132,7 @@ def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[Par
     features = [feature_in(c.feature, e.words.language, code) for c in e.changes]
     pairs = list(zip(e.changes, features, strict=True))
     if form == "because":
-        return tuple(Part(f, values(f, c.old, c.new, style, _room(c))) for c, f in pairs)
+        return tuple(Part(f, values(f, c.old, c.new, style, room_of(c))) for c, f in pairs)
     said = [_said(e, c, f, form, style, language) for c, f in pairs]
     exact = [isinstance(f, Numeric) and is_exact(s) for s, f in zip(said, features, strict=True)]
     if form == "had" and any(alike and not isinstance(s, By) for s, alike in zip(said, exact, strict=True)):
@@ -152,7 +152,7 @@ def _along(e: Explanation, code: str) -> tuple[Part, ...]:
 def _said(e: Explanation, change: Change, feature: Feature, form: str, style: str | None, language: Language) -> Said:
     if form != "typical" or not isinstance(feature, Numeric):
         ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
-        room = _room(change) if isinstance(feature, Numeric) else None
+        room = room_of(change) if isinstance(feature, Numeric) else None
         return difference(feature, change.old, change.new, style, ratios=ratios, room=room)
     usual = e.typical[change.name]
     if style_of(feature, style) == "exact":  # a difference all the same, as nothing typical is typed in
@@ -161,7 +161,7 @@ def _said(e: Explanation, change: Change, feature: Feature, form: str, style: st
     return difference(feature, usual, change.old, style, ratios=language.has_ratios(feature))
 
 
-def _room(change: Change) -> Room:
+def room_of(change: Change) -> Room:
     """Where a changed number may lie; nowhere else where that is not known."""
     if change.span is None:
         alone = Decimal(0) if isinstance(change.feature, Categorical) else decimal(change.new)
