@@ -99,3 +99,9 @@ def test_many_changes_are_taken_back_one_by_one() -> None:
     found = polish(p, torch.full((1, 14), 0.6, dtype=torch.float64))
     assert (found != 0).sum() == 1
     assert p.reached(found).all()
+
+
+@pytest.mark.parametrize("high", [1e3, 1e15, 1e18, 1e300])
+def test_a_far_limit_leaves_values_near_and_short(high: float) -> None:
+    (value, *_) = polished(lambda x: over(x[:, 0] - 0.512), [0, 0, 0], [0.9, 0, 0], a={"high": high})
+    assert value == 0.52

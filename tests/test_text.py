@@ -170,6 +170,17 @@ def test_what_is_vague_is_said_only_if_all_of_it_does(feature, old, new, span, s
     assert said in text.main_clause(row, form, 0, style, "en")
 
 
+def test_beside_a_span_all_else_is_exact() -> None:
+    """A span holds with the other changes as they are, so that two of them need not hold together."""
+    other = replace(LEVEL, name="other")
+    changes = [Change(LEVEL, 10, 30, (29.5, 41)), Change(other, 10, 30, (20, 35)), Change(DOSE, 8, 4, (0, 4))]
+    assert spoken(changes, "relative").startswith(
+        "Had level been between 29.5 and 41, other 20 higher and dose mg 4 mg lower,"
+    )
+    said = "because level was not between 29.5 and 41, other 10 instead of 30 and dose mg 8 mg instead of 4"
+    assert spoken(changes, "relative", form="because").endswith(said)
+
+
 def test_spans_in_german() -> None:
     said = spoken([Change(AGE_DE, 30, 35, (34, 41))], "relative", "de")
     assert said.startswith("Wäre die Patientin zwischen 34 und 41 Jahre alt gewesen,")

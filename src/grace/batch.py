@@ -76,6 +76,12 @@ class Explanations:
     def _words(self) -> Schema:
         return replace(self.schema, features=(), rules=())
 
+    @cached_property
+    def asked(self) -> list[Any] | None:
+        """What each row is contrasted with, where that was said row by row."""
+        against = self.call["against"]
+        return list(against) if pd.api.types.is_list_like(against) else None
+
     @property
     def calls(self) -> int | None:
         """How many rows a black box was asked about for these answers, and since then for the reasons of misses and for
@@ -244,9 +250,9 @@ class Explanations:
     def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
         """The same question about some of the rows, with other settings or limits."""
         call = {**self.call, **changes}
-        against = call["against"]
-        if pd.api.types.is_list_like(against):
-            call["against"] = [list(against)[i] for i in rows]
+        if pd.api.types.is_list_like(call["against"]):
+            each = list(call["against"])
+            call["against"] = [each[i] for i in rows]
         if self.calls_left is not None:
             call["max_calls"] = self.calls_left
         again = self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)

@@ -39,7 +39,7 @@ class Way:
     def of(cls, problem: Problem, contrast: Tensor, column: Tensor, more: Tensor) -> Way:
         x, value, low, high = (own(t.gather(1, column)) for t in (problem.rows, contrast, problem.low, problem.high))
         lib = library(x)
-        grid = Decimals.of(digits_of(problem.space, column, more, x, value, low, high))
+        grid = Decimals.of(digits_of(problem.space, column, more, x, value))
         up = value > x
         sign = lib.where(up, 1.0, -1.0)
         above, below = lib.maximum(grid.floor(x) + 1, grid.ceil(low)), lib.minimum(grid.ceil(x) - 1, grid.floor(high))

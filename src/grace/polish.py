@@ -87,7 +87,7 @@ def round_away(problem: Problem, candidate: Tensor, more: Tensor) -> tuple[Tenso
     cells = (changed, problem.rows, candidate, problem.low, problem.high)
     mask, x, value, low, high = (own(t.gather(1, columns)) for t in cells)
     lib = library(x)
-    grid = Decimals.of(digits_of(problem.space, columns, more, x, value, low, high))
+    grid = Decimals.of(digits_of(problem.space, columns, more, x, value))
     up = value > x
     steps = lib.where(up, grid.ceil(value), grid.floor(value))
     near = grid.values(lib.maximum(lib.minimum(steps, grid.floor(high)), grid.ceil(low)))

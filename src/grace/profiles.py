@@ -77,9 +77,8 @@ def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
     scores = problem.model.scores(rows)
     goal = problem.goal
     if isinstance(goal, Flip):
-        goal = Against(
-            torch.where(goal.decided(scores), scores.argmax(dim=1), goal.margins(scores).argmax(dim=1)), goal.confidence
-        )
+        chosen = torch.where(goal.decided(scores), scores.argmax(dim=1), goal.margins(scores).argmax(dim=1))
+        goal = Against(chosen, goal.confidence, goal.shift)
     network = relu_network(problem.model)
     exact = network is not None and (isinstance(goal, Against) or problem.model.task == "regression")
     low, high, value = (t.gather(1, column[:, None]) for t in (problem.low, problem.high, rows))

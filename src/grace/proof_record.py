@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from grace.answers import NOT_ASKED, Answers
 from grace.cells import cell_of
@@ -84,8 +83,7 @@ def _names(record: Mapping[str, Any]) -> Iterator[str]:
 
 def _against(batch: Explanations, i: int) -> Any:
     """What row i is contrasted with; None for any other class."""
-    asked = batch.call["against"]
-    return plain(list(asked)[i] if pd.api.types.is_list_like(asked) else asked)
+    return plain(batch.asked[i] if batch.asked is not None else batch.call["against"])
 
 
 def _closed(schema: Schema) -> dict[str, list[Any]]:
@@ -106,6 +104,5 @@ def _redundant(batch: Explanations, row: Floats) -> bool:
     free = [
         cell is not None and set(box.get(name, ())) - {cell} != set() for name, cell in zip(names, cells, strict=True)
     ]
-    conflict = su > gamma
-    np.fill_diagonal(conflict, val=False)
+    conflict = batch.explainer._conflict(gamma).cpu().numpy()
     return bool(conflict[np.ix_(free, free)].any())

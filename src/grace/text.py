@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from grace import languages
 from grace.columns import date_text, is_date
-from grace.degrees import By, Room, Said, apart, check_style, difference, is_exact, short, style_of, values
+from grace.degrees import By, Room, Said, Within, apart, check_style, difference, is_exact, short, style_of, values
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
 from grace.figures import asked_for, predicted
@@ -132,12 +132,23 @@ def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[Par
     features = [feature_in(c.feature, e.words.language, code) for c in e.changes]
     pairs = list(zip(e.changes, features, strict=True))
     if form == "because":
-        return tuple(Part(f, values(f, c.old, c.new, style, room_of(c))) for c, f in pairs)
+        said = [values(f, c.old, c.new, style, room_of(c)) for c, f in pairs]
+        said = _with_one_span(said, [values(f, c.old, c.new) for c, f in pairs])
+        return tuple(Part(f, s) for f, s in zip(features, said, strict=True))
     said = [_said(e, c, f, form, style, language) for c, f in pairs]
+    said = _with_one_span(said, [difference(f, c.old, c.new, "exact", ratios=False) for c, f in pairs])
     exact = [isinstance(f, Numeric) and is_exact(s) for s, f in zip(said, features, strict=True)]
     if form == "had" and any(alike and not isinstance(s, By) for s, alike in zip(said, exact, strict=True)):
         said = [values(f, c.old, c.new) if alike else s for s, alike, (c, f) in zip(said, exact, pairs, strict=True)]
     return tuple(Part(f, s) for f, s in zip(features, said, strict=True))
+
+
+def _with_one_span(said: list[Said], exact: list[Said]) -> list[Said]:
+    """A span holds while the other changes are as they are: beside the first one, all others are said exactly."""
+    first = next((i for i, s in enumerate(said) if isinstance(s, Within)), None)
+    if first is None:
+        return said
+    return [s if i == first or is_exact(s) else other for i, (s, other) in enumerate(zip(said, exact, strict=True))]
 
 
 def _along(e: Explanation, code: str) -> tuple[Part, ...]:
