@@ -43,13 +43,12 @@ def test_rows_outside_the_range_keep_their_answers(offset: float, spread: float,
     frame = table(offset, spread, 0)
     explainer = grace.Explainer(far_or_near(offset, spread, 2.35), frame, method=method, domain=0.9)
     low, high = (float(end[0]) for end in explainer.schema.bounds())
-    outside = frame[(frame.t < low) | (frame.t > high)]
-    found = explainer.explain(outside, prove=True)
-    far = np.abs(outside.t - offset) / spread > 2.35
-    assert far.any()
-    assert found.success[far].all()
-    assert found.contrast["t"][far].between(low, high).all()
-    assert {found[int(i)].proof["verdict"] for i in np.flatnonzero(far)} == {"minimal"}
+    outside = frame[((frame.t < low) | (frame.t > high)) & (np.abs(frame.t - offset) / spread > 2.35)]
+    assert len(outside)
+    found = explainer.explain(outside, prove=True, budget=0.05)
+    assert found.success.all()
+    assert found.contrast["t"].between(low, high).all()
+    assert {e.proof["verdict"] for e in found} == {"minimal"}
 
 
 @pytest.mark.parametrize("high", [0.8, 0.1 + 0.7, 0.79, 1 / 3])

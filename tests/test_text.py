@@ -432,6 +432,14 @@ def test_seeds_vary_the_template_and_nothing_else() -> None:
     assert list(batch.to_frame()["text"]) == [e.text() for e in batch]
 
 
+def test_there_has_a_verb_of_its_own() -> None:
+    """ "words were 2 lower and there 2 more cells" would be no English."""
+    words = Numeric(name="words", plural=True)
+    cells = Numeric(name="cells", phrase="there", plural=True, unit="cells", unit_one="cell", more="more", less="fewer")
+    e = replace(made([Change(words, 0, 1), Change(cells, 1, 0)]), typical={"words": 2.0, "cells": -1.0})
+    assert "because words were 2 lower and there were 2 more cells than is typical" in e.text(template="typical")
+
+
 def test_typical_is_said_where_it_is_so() -> None:
     """The medians are those of rows that the model puts into class Y, and with them the model says Y."""
     explainer = CASES[0].explainer()

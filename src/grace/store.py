@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,16 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
 from grace.errors import GraceError
+from grace.learning import anywhere
 from grace.models import wrap
 from grace.models.base import Model
+from grace.models.files import PYTHON, ModelFile, model_file
 from grace.models.grouped import Grouped
+from grace.models.identity import Identity, identity_of
 from grace.models.network import Network
+from grace.models.predictor import Predictor
 from grace.models.torch import TorchModel
+from grace.models.wrapping import wrap_file
 from grace.saved import FORMAT, HEAD, head_of
 from grace.schema import Schema
 
@@ -98,6 +103,7 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
         "training_rows": explainer.training_rows,
         "su_rows": explainer.su_rows,
         "network": None if network is None else network.settings(),
+        "model": None if network is not None else _needed(explainer, model),
         "threshold": None if model.cutoffs is None else [list(pair) for pair in model.cutoffs.named] or None,
     }
     (directory / HEAD).write_text(json.dumps(head, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -110,14 +116,75 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
     save_arrays(arrays, directory / ARRAYS)
 
 
-def load(directory: str | Path, model: Any = None) -> Explainer:
-    """Read an explainer back. Pass `model` if it was made for one that was not trained here."""
+def _needed(explainer: Explainer, model: Model) -> dict[str, Any]:
+    """What an explainer that is saved without its model has to find again, and how it is wrapped."""
+    way = model.way if isinstance(model, Predictor) else None
+    outputs = model.outputs if isinstance(model, TorchModel) else None if way is None else way.outputs
+    rows = anywhere(explainer.schema, 0)
+    return {**identity_of(explainer.model, rows).to_dict(), "outputs": outputs}
 
+
+def load(directory: str | Path, model: Any = None) -> Explainer:
+    """Read an explainer back. Pass `model`, or the name of its file, if it was made for one that was not trained here;
+    it must be the one that the explainer was saved for. A file that holds no code is found again by itself."""
     where = Path(directory)
     try:
-        return _load(where, head_of(where), None if model is None else wrap(model))
+        head = head_of(where)
+        return _load(where, head, _given(where, head, model))
     except (KeyError, TypeError, AttributeError, StopIteration) as reason:
         raise GraceError(f"{where / HEAD} is damaged: {type(reason).__name__} {reason}") from reason
+
+
+def _given(where: Path, head: dict[str, Any], model: Any) -> Model | None:
+    """The model that is given, or that of the file that the folder remembers; None if it is in the folder."""
+    needed = head.get("model")
+    if model is None and (head["network"] is not None or needed is None):
+        return None
+    known = None if needed is None else Identity.from_dict(needed)
+    if model is None:
+        assert known is not None
+        file = _found(where, known)
+    elif isinstance(model, str | Path):
+        file = model_file(model)
+    else:
+        return wrap(model)
+    if known is not None and known.file is not None and file.sha256 != known.file.sha256:
+        raise GraceError(_another(where, file.spec, known.difference(replace(known, sha256=file.sha256))))
+    regression = head.get("task", "classification") == "regression"
+    how = {"classes": None if regression else head["classes"], "task": head.get("task")}
+    if file.kind != PYTHON:
+        how["outputs"] = None if needed is None else needed.get("outputs")
+    return wrap_file(file, known=known is not None and known.sha256 == file.sha256, **how)
+
+
+def _found(where: Path, known: Identity) -> ModelFile:
+    """The file that the folder remembers, where it was or beside the folder."""
+    if known.file is None or known.file.runs_code:
+        how = "grace.wrap(...)" if known.file is None else repr(known.file.spec)
+        raise GraceError(
+            f"{where} was saved for {known.name}, which is not in it; load it with model={how}, or on the command line "
+            "with --model"
+        )
+    name = Path(known.file.path).name
+    for path in (Path(known.file.path), where / name, where.absolute().parent / name):
+        if path.is_file():
+            return model_file(path)
+    raise GraceError(f"{where} was saved for {known.file.path}, which is not there any more; say where with --model")
+
+
+def _another(where: Path, name: str, difference: str) -> str:
+    return f"{name} is not the model that {where} was saved for: {difference}; save an explainer for this one"
+
+
+def _check_identity(where: Path, head: dict[str, Any], explainer: Explainer) -> None:
+    """An explainer that was saved for one model is not loaded with another."""
+    if head.get("model") is None:
+        return
+    known = Identity.from_dict(head["model"])
+    found = identity_of(explainer.model, anywhere(explainer.schema, 0))
+    difference = known.difference(found)
+    if difference:
+        raise GraceError(_another(where, found.name if found.file is None else found.file.spec, difference))
 
 
 def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
@@ -128,9 +195,7 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
     schema = next(s for s in schemas if s.domain == head["domain"])
     if model is None:
         if head["network"] is None:
-            raise GraceError(
-                f"{where} was saved for a wrapped module; load it with model=grace.wrap(module, classes=...)"
-            )
+            raise GraceError(f"{where} was saved without its model; load it with model=grace.wrap(...), or --model")
         model = _network(where, head)
     elif model.classes and list(model.classes) != head["classes"]:
         raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {where}: {head['classes']!r}")
@@ -146,6 +211,7 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
     explainer.schemas = {s.domain: s for s in schemas}
     explainer.su = arrays.get("su")
     explainer.background_rows = arrays.get("background")
+    _check_identity(where, head, explainer)
     return explainer
 
 

@@ -16,6 +16,7 @@ from grace.columns import is_small
 from grace.errors import GraceError
 from grace.features import MISSING, Categorical, Floats, Numeric, Value, plain
 from grace.frames import said, some
+from grace.models.files import ModelFile
 from grace.models.threshold import Cutoffs
 from grace.schema import Schema
 
@@ -39,6 +40,10 @@ class Model(ABC):
     """Why the scores are no probabilities of the model's own, such as "it names classes alone"; else empty."""
     cutoffs: Cutoffs | None = None
     """The rule by which a class is decided, if it is not the most probable one; scores are shifted by it."""
+    subject: Any = None
+    """What `grace.wrap` was given, where that is something else."""
+    file: ModelFile | None = None
+    """The file that it was read from, if it was."""
     stepwise: bool = False
     """Whether the model is known by its answers alone: they may be constant in steps, and slopes are estimates."""
 

@@ -1,47 +1,97 @@
-"""The native boosters of XGBoost and LightGBM, which speak neither of classes nor of columns."""
+"""Native boosters of XGBoost, LightGBM and CatBoost, which have no predict_proba: they are asked for probabilities, or
+for numbers where they predict numbers."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from grace.features import Value, plain
+
+CLASSES_OF_CATBOOST = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
+
 
 def is_booster(model: Any) -> bool:
-    return type(model).__name__ == "Booster" and type(model).__module__.split(".")[0] in ("xgboost", "lightgbm")
+    """Whether the model is a native booster; the estimators of these libraries are none."""
+    library, kind = type(model).__module__.split(".")[0], type(model).__name__
+    return (library, kind) in (("xgboost", "Booster"), ("lightgbm", "Booster"), ("catboost", "CatBoost"))
 
 
 def booster_task(model: Any) -> str:
     """By the objective that it was trained with."""
-    if type(model).__module__.startswith("lightgbm"):
+    library = type(model).__module__.split(".")[0]
+    if library == "catboost":
+        known = model.get_all_params().get("loss_function", "")
+        found = len(model.classes_) > 0 or str(known).split(":")[0] in CLASSES_OF_CATBOOST
+    elif library == "lightgbm":
         objective = str(model.params.get("objective", "regression"))
-        return (
-            "classification" if objective.startswith(("binary", "multi", "softmax", "cross_entropy")) else "regression"
-        )
-    import json
-
-    objective = json.loads(model.save_config())["learner"]["objective"]["name"]
-    return "classification" if objective.startswith(("binary:", "multi:")) else "regression"
+        found = objective.startswith(("binary", "multi", "softmax", "cross_entropy"))
+    else:
+        objective = json.loads(model.save_config())["learner"]["objective"]["name"]
+        found = objective.startswith(("binary:", "multi:"))
+    return "classification" if found else "regression"
 
 
-def booster_asked(model: Any) -> Callable[[pd.DataFrame], Any]:
+def booster_classes(model: Any) -> list[Value] | None:
+    """The classes it was trained on, where it knows them; CatBoost does."""
+    found = [plain(c) for c in np.asarray(getattr(model, "classes_", ())).tolist()]
+    return found or None
+
+
+def booster_asked(model: Any, task: str) -> Callable[[pd.DataFrame], Any]:
     """The booster as a function from frames to probabilities or numbers."""
-    if type(model).__module__.startswith("lightgbm"):
-        return lambda frame: np.asarray(model.predict(frame))
-    import xgboost
-
-    named = model.feature_names is not None
-
-    def ask(frame: pd.DataFrame) -> Any:
-        rows = frame if named else frame.to_numpy(dtype=np.float64)
-        return model.predict(xgboost.DMatrix(rows, enable_categorical=named))
-
-    return ask
+    library = type(model).__module__.split(".")[0]
+    if library == "catboost":
+        return CatboostOutputs(model, "RawFormulaVal" if task == "regression" else "Probability")
+    return LightgbmOutputs(model) if library == "lightgbm" else XgboostOutputs(model)
 
 
 def booster_columns(model: Any) -> list[str] | None:
     """The columns it was trained on, where it knows them."""
-    names = model.feature_name() if type(model).__module__.startswith("lightgbm") else model.feature_names
+    library = type(model).__module__.split(".")[0]
+    if library == "catboost":
+        return catboost_columns(model)
+    names = model.feature_name() if library == "lightgbm" else model.feature_names
     return None if not names or names[0] == "Column_0" else list(names)
+
+
+def catboost_columns(model: Any) -> list[str] | None:
+    """The columns of a model of CatBoost, which calls those of an array by their numbers."""
+    names = [str(n) for n in model.feature_names_]
+    return None if names == [str(i) for i in range(len(names))] else names
+
+
+@dataclass(frozen=True)
+class LightgbmOutputs:
+    model: Any
+
+    def __call__(self, frame: pd.DataFrame) -> Any:
+        return np.asarray(self.model.predict(frame))
+
+
+@dataclass(frozen=True)
+class XgboostOutputs:
+    model: Any
+
+    def __call__(self, frame: pd.DataFrame) -> Any:
+        import xgboost
+
+        named = self.model.feature_names is not None
+        rows = frame if named else frame.to_numpy(dtype=np.float64)
+        return self.model.predict(xgboost.DMatrix(rows, enable_categorical=named))
+
+
+@dataclass(frozen=True)
+class CatboostOutputs:
+    """`kind` is CatBoost's name for what is to come back."""
+
+    model: Any
+    kind: str
+
+    def __call__(self, frame: pd.DataFrame) -> Any:
+        return np.asarray(self.model.predict(frame, prediction_type=self.kind))

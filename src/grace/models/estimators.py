@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from torch import nn
 
 from grace.errors import GraceError
-from grace.features import Value, plain
+from grace.features import Floats, Value, plain
 from grace.models.base import Model
+from grace.models.boosting import catboost_columns
 from grace.models.checking import Origin
-from grace.models.layers import exact, same_outputs
+from grace.models.layers import SameOutputs, exact
 from grace.models.predictor import Predictor, Way
 from grace.models.threshold import Cutoffs
 from grace.models.thresholded import thresholded
@@ -53,18 +56,14 @@ def estimator(
     task = task or task_of(model)
     check_fitted(model)
 
-    def black_box(cutoffs: Cutoffs | None) -> Model:
-        return _black_box(model, classes, inputs, schema, task).with_cutoffs(cutoffs)
-
     if hasattr(model, "module_") and isinstance(model.module_, nn.Module):
-        inputs = inputs or "array"
-        return _skorch(model, classes, schema, task, black_box)
+        return _skorch(model, classes, schema, task, partial(_itself, model, classes, inputs or "array", schema, task))
     behind = thresholded(model)
     if behind is not None:
         inner = estimator(behind.model, classes=classes, inputs=inputs, schema=schema, task=task)
         decided = behind.on(inner)
         return _black_box(model, classes, inputs, schema, task) if decided is None else decided
-    found = exact(model, task, classes, schema, black_box)
+    found = exact(model, task, classes, schema, partial(_itself, model, classes, inputs, schema, task))
     return _black_box(model, classes, inputs, schema, task) if found is None else found
 
 
@@ -88,6 +87,18 @@ def _black_box(
     )
 
 
+def _itself(
+    model: Any,
+    classes: Sequence[Value] | None,
+    inputs: str | None,
+    schema: Schema | None,
+    task: str,
+    cutoffs: Cutoffs | None,
+) -> Model:
+    """The estimator as a black box with these cut-offs."""
+    return _black_box(model, classes, inputs, schema, task).with_cutoffs(cutoffs)
+
+
 def check_fitted(model: Any) -> None:
     """An estimator of scikit-learn that has not been fitted cannot be explained."""
     try:
@@ -103,6 +114,8 @@ def check_fitted(model: Any) -> None:
 
 def _names(model: Any) -> list[str] | None:
     """The columns it was fitted on, if it was fitted on a frame."""
+    if type(model).__module__.startswith("catboost."):
+        return catboost_columns(model)
     names = getattr(model, "feature_names_in_", None)
     if names is None or all(str(n) == f"Column_{i}" for i, n in enumerate(names)):  # LightGBM's for an array
         return None
@@ -129,23 +142,54 @@ def _named(model: Any, classes: Sequence[Value] | None) -> Callable[[Any], Any]:
     """Its decisions by the names that were given to its classes, in their order, where it has others of its own."""
     own = None if classes is None else _classes(model)
     if own is None or classes is None or len(own) != len(classes) or set(own) & set(classes):
-        return lambda rows: model.predict(rows)
-    named = dict(zip(own, classes, strict=True))
-    return lambda rows: [named[plain(c)] for c in np.asarray(model.predict(rows)).reshape(-1).tolist()]
+        return cast("Callable[[Any], Any]", model.predict)
+    return Renamed(model.predict, dict(zip(own, classes, strict=True)))
 
 
 def _ways(model: Any, task: str, predict: Callable[[Any], Any]) -> tuple[list[Way], Callable[[Any], Any] | None]:
     """How it can be asked, the most telling first; and what it decides itself."""
     if task == "regression":
-        return [Way(model.predict, "numbers")], None
+        return [Way(predict, "numbers")], None
     ways = []
     if hasattr(model, "predict_proba"):
         ways.append(Way(model.predict_proba, "probabilities"))
     if hasattr(model, "decision_function"):
         ways.append(Way(model.decision_function, "logits", UNSURE_SCORES))
     if task == "clustering" and hasattr(model, "transform") and not ways:
-        ways.append(Way(lambda rows: -np.asarray(model.transform(rows)), "logits", "its scores are distances"))
+        ways.append(Way(Nearness(model), "logits", "its scores are distances"))
     return [*ways, Way(predict, "labels")], predict
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """Decisions by other names."""
+
+    ask: Callable[[Any], Any]
+    names: Mapping[Value, Value]
+
+    def __call__(self, rows: Any) -> list[Value]:
+        return [self.names[plain(c)] for c in np.asarray(self.ask(rows)).reshape(-1).tolist()]
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """How near rows are to each cluster: minus the distances of `transform`."""
+
+    model: Any
+
+    def __call__(self, rows: Any) -> Any:
+        return -np.asarray(self.model.transform(rows))
+
+
+@dataclass(frozen=True)
+class SingleRows:
+    """A method of a skorch net, on rows in single precision."""
+
+    model: Any
+    method: str
+
+    def __call__(self, rows: Floats) -> Any:
+        return getattr(self.model, self.method)(rows.astype(np.float32))
 
 
 def _skorch(
@@ -159,14 +203,12 @@ def _skorch(
     named = f"the {type(model).__name__}"
     if task == "regression":
         found = TorchModel(model.module_, (), outputs="logits", schema=schema, task=task)
-        found.origin = Origin(named, lambda rows: model.predict(rows.astype(np.float32)), same_outputs(""), black_box)
+        found.origin = Origin(named, SingleRows(model, "predict"), SameOutputs(""), black_box)
     else:
         labels = classes if classes is not None else [plain(c) for c in np.asarray(model.classes_).tolist()]
         outputs = SKORCH.get(type(model.criterion_).__name__)
         found = TorchModel(model.module_, labels, outputs=outputs, schema=schema)
-        found.origin = Origin(
-            named, lambda rows: model.predict_proba(rows.astype(np.float32)), same_outputs("softmax"), black_box
-        )
+        found.origin = Origin(named, SingleRows(model, "predict_proba"), SameOutputs("softmax"), black_box)
     found.reads_layers = type(model).__module__.startswith("skorch.")
     limit = getattr(model, "threshold", 0.5)  # of a NeuralNetBinaryClassifier
     return found if task == "regression" or limit == 0.5 else found.with_threshold(limit)

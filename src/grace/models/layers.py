@@ -8,6 +8,7 @@ original first, and on every answer; what differs is a black box.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,12 +79,10 @@ def exact(
     named = f"the {type(model).__name__}"
     if keras:
         end = model.layers[-1].activation.__name__
-        out.origin = Origin(named, _keras_asked(model), same_outputs(end), black_box)
+        out.origin = Origin(named, KerasOutputs(model), SameOutputs(end), black_box)
         out.unsure_because = sigmoids(end, len(layers[-1][1]))
     else:
-        out.origin = Origin(
-            named, lambda rows: model.predict(_input(model, rows)), same_decisions(task, own), black_box
-        )
+        out.origin = Origin(named, OwnDecisions(model), SameDecisions(task, tuple(own)), black_box)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, len(weight))) * 10.0 ** rng.integers(-1, 3, size=(200, 1))
     scores = out.scores(torch.as_tensor(rows)).numpy()
@@ -186,40 +185,43 @@ def _classes(last: Any, layers: Layers) -> list[Any]:
     return list(range(max(2, len(layers[-1][1]))))
 
 
-def same_decisions(task: str, labels: Sequence[Any]) -> Callable[[Floats, Any], Bools]:
+@dataclass(frozen=True)
+class SameDecisions:
     """Whether scores decide as the labels that a model gives, or are the numbers that it predicts."""
 
-    def agrees(scores: Floats, out: Any) -> Bools:
+    task: str
+    labels: tuple[Any, ...]
+
+    def __call__(self, scores: Floats, out: Any) -> Bools:
         out = np.asarray(out)
         if out.size != len(scores):  # several targets at once
             return np.zeros(len(scores), dtype=bool)
-        if task == "regression":
+        if self.task == "regression":
             return np.asarray(np.isclose(out.reshape(-1), scores[:, 0], rtol=1e-6, atol=1e-8))
         lead = np.sort(scores, axis=1)
         tied = lead[:, -1] - lead[:, -2] <= TIED * (1 + np.abs(scores).max(axis=1))
-        best = np.array(labels, dtype=object)[scores.argmax(axis=1)]
+        best = np.array(self.labels, dtype=object)[scores.argmax(axis=1)]
         return np.asarray((best == np.array(out.reshape(-1).tolist(), dtype=object)) | tied)
 
-    return agrees
 
-
-def same_outputs(end: str) -> Callable[[Floats, Any], Bools]:
+@dataclass(frozen=True)
+class SameOutputs:
     """Whether scores, sent through what a network ends with, are what it returns in single precision."""
 
-    def agrees(scores: Floats, out: Any) -> Bools:
+    end: str
+
+    def __call__(self, scores: Floats, out: Any) -> Bools:
         out = np.asarray(out, dtype=np.float64).reshape(len(scores), -1)
         expected = scores[:, 1:] if out.shape[1] == 1 and scores.shape[1] == 2 else scores
         unit = np.maximum(1, np.abs(expected).max(axis=1, keepdims=True))  # by which single precision rounds
-        if end in ("softmax", "log_softmax"):
+        if self.end in ("softmax", "log_softmax"):
             expected = softmax(expected)
-            out = np.exp(out) if end == "log_softmax" else out
-        elif end == "sigmoid":
+            out = np.exp(out) if self.end == "log_softmax" else out
+        elif self.end == "sigmoid":
             expected = 1 / (1 + np.exp(-np.clip(expected, -700, 700)))
         if out.shape != expected.shape:
             return np.zeros(len(scores), dtype=bool)
         return np.asarray((np.abs(out - expected) <= SINGLE * unit).all(axis=1))
-
-    return agrees
 
 
 def sigmoids(end: str, outputs: int) -> str:
@@ -241,8 +243,24 @@ def _input(model: Any, rows: Floats) -> Any:
     return rows if names is None else pd.DataFrame(rows, columns=names)
 
 
-def _keras_asked(model: Any) -> Callable[[Floats], Any]:
-    return lambda rows: model.predict(rows.astype(np.float32), verbose=0)
+@dataclass(frozen=True)
+class OwnDecisions:
+    """What an estimator of scikit-learn predicts for rows of numbers."""
+
+    model: Any
+
+    def __call__(self, rows: Floats) -> Any:
+        return self.model.predict(_input(self.model, rows))
+
+
+@dataclass(frozen=True)
+class KerasOutputs:
+    """What a Keras model returns for rows of numbers."""
+
+    model: Any
+
+    def __call__(self, rows: Floats) -> Any:
+        return self.model.predict(rows.astype(np.float32), verbose=0)
 
 
 def _floats(values: Any) -> Floats:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +14,9 @@ from grace.errors import GraceError
 from grace.features import Floats, Value
 from grace.models.base import Model
 from grace.models.checking import Origin
-from grace.models.layers import Layers, module, same_outputs, sigmoids
+from grace.models.layers import Layers, SameOutputs, module, sigmoids
 from grace.models.predictor import Predictor, Way
+from grace.models.threshold import Cutoffs
 from grace.models.torch import TorchModel
 from grace.schema import Schema
 
@@ -25,8 +26,6 @@ ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 
 
 def is_onnx(model: Any) -> bool:
-    if isinstance(model, str | os.PathLike):
-        return str(model).endswith(".onnx")
     return type(model).__name__ in ("ModelProto", "InferenceSession") and "onnx" in type(model).__module__
 
 
@@ -37,70 +36,70 @@ def onnx_model(
     task = task or "classification"
     number = task == "regression"
 
-    def black_box(session: Any) -> Predictor:
-        way = Way(_asked(session), "numbers" if number else outputs)
-        return Predictor([way], classes, inputs="array", schema=schema, task=task, name="the ONNX model")
-
+    kind = "numbers" if number else outputs
     if type(model).__name__ == "InferenceSession":
-        return black_box(model)
-    proto = _proto(model)
-    read = _layers(proto)
+        return _black_box(SessionOutputs(model), kind, classes, schema, task)
+    content = model.SerializeToString()
+    read = _layers(model)
     fits = read is not None and len(read[0][-1][1]) in ((1,) if number else (1, len(classes or ())))
     if read is not None and fits and (number or classes is not None):
         found = TorchModel(module(*read), () if number else classes or (), outputs="logits", schema=schema, task=task)
-        last = proto.graph.node[-1].op_type
+        last = model.graph.node[-1].op_type
         end = ENDS.get(last, "")
         found.unsure_because = sigmoids(end, len(read[0][-1][1]))
-        found.origin = Origin(
-            "the ONNX model",
-            _asked(_runner(proto)),
-            same_outputs(end),
-            lambda cutoffs: black_box(_session(proto)).with_cutoffs(cutoffs),
-        )
+        itself = partial(_black_box, GraphOutputs(content), kind, classes, schema, task)
+        found.origin = Origin("the ONNX model", GraphOutputs(content, fallback=True), SameOutputs(end), itself)
         return found
-    return black_box(_session(proto))
+    asked = GraphOutputs(content)
+    _input_of(asked.session)  # what onnxruntime refuses is found out now
+    return _black_box(asked, kind, classes, schema, task)
 
 
-def _proto(model: Any) -> Any:
+def _black_box(
+    asked: Callable[[Floats], Any],
+    outputs: str | None,
+    classes: Sequence[Value] | None,
+    schema: Schema | None,
+    task: str,
+    cutoffs: Cutoffs | None = None,
+) -> Predictor:
+    """The model by its answers alone."""
+    way = Way(asked, outputs)
+    found = Predictor([way], classes, inputs="array", schema=schema, task=task, name="the ONNX model")
+    return found.with_cutoffs(cutoffs)
+
+
+def onnx_proto(path: str) -> Any:
+    """The model in an ONNX file."""
     try:
         import onnx
     except ImportError as missing:
         raise GraceError("reading ONNX needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
-    if not isinstance(model, str | os.PathLike):
-        return model
-    if not Path(model).is_file():
-        raise GraceError(f"there is no file {os.fspath(model)!r}")
     try:
-        return onnx.load(os.fspath(model))
+        return onnx.load(path)
     except Exception as reason:  # whatever a damaged file makes protobuf raise
-        raise GraceError(f"{os.fspath(model)} cannot be read as ONNX: {type(reason).__name__}") from reason
+        raise GraceError(f"{path} cannot be read as ONNX: {type(reason).__name__}") from reason
 
 
-def _session(proto: Any) -> Any:
+def _session(content: bytes) -> Any:
     try:
         import onnxruntime
     except ImportError as missing:
         raise GraceError("this ONNX model needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
     try:
-        return onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     except Exception as reason:  # onnxruntime has a class of its own for each way to be wrong
         raise GraceError(f"onnxruntime refuses the ONNX model: {str(reason).splitlines()[0]}") from reason
-
-
-def _runner(proto: Any) -> Any:
-    """Whatever can run the graph: onnxruntime, or the slow evaluator that comes with onnx."""
-    try:
-        return _session(proto)
-    except GraceError:
-        return _Evaluator(proto)
 
 
 class _Evaluator:
     """onnx's reference evaluator behind the two methods of a session that are used here."""
 
-    def __init__(self, proto: Any) -> None:
+    def __init__(self, content: bytes) -> None:
+        import onnx
         from onnx.reference import ReferenceEvaluator
 
+        proto = onnx.load_from_string(content)
         self.evaluator, self.given = ReferenceEvaluator(proto), proto.graph
 
     def get_inputs(self) -> list[Any]:
@@ -116,22 +115,57 @@ class _Evaluator:
         return self.evaluator.run(names, rows)
 
 
-def _asked(session: Any) -> Callable[[Floats], Any]:
-    """Rows of numbers to the probabilities among the outputs, else to the last output."""
+@dataclass(frozen=True)
+class SessionOutputs:
+    """Rows of numbers to the probabilities among the outputs of a session, else to the last output."""
+
+    session: Any
+
+    def __call__(self, rows: Floats) -> Any:
+        return _outputs(self.session, rows)
+
+
+@dataclass(frozen=True)
+class GraphOutputs:
+    """The same of a serialised graph. Its session, which cannot be pickled, is made when it is first needed; with
+    `fallback`, where onnxruntime does not run the graph, by the slow evaluator that comes with onnx."""
+
+    content: bytes
+    fallback: bool = False
+
+    @cached_property
+    def session(self) -> Any:
+        try:
+            return _session(self.content)
+        except GraceError:
+            if self.fallback:
+                return _Evaluator(self.content)
+            raise
+
+    def __call__(self, rows: Floats) -> Any:
+        return _outputs(self.session, rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"content": self.content, "fallback": self.fallback}
+
+
+def _input_of(session: Any) -> tuple[str, Any]:
+    """The name and the type of the one input that a session must have."""
     inputs = session.get_inputs()
     if len(inputs) != 1:
         raise GraceError(f"the ONNX model has {len(inputs)} inputs; it must have one, rows of numbers")
     kind = {"tensor(float)": np.float32, "tensor(double)": np.float64}.get(inputs[0].type)
     if kind is None:
         raise GraceError(f"the ONNX model takes {inputs[0].type}; it must take rows of numbers")
+    return inputs[0].name, kind
 
-    def ask(rows: Floats) -> Any:
-        out = session.run(None, {inputs[0].name: rows.astype(kind)})[-1]
-        if isinstance(out, list):  # one dict of classes per row
-            return np.array([list(row.values()) for row in out])
-        return out
 
-    return ask
+def _outputs(session: Any, rows: Floats) -> Any:
+    name, kind = _input_of(session)
+    out = session.run(None, {name: rows.astype(kind)})[-1]
+    if isinstance(out, list):  # one dict of classes per row
+        return np.array([list(row.values()) for row in out])
+    return out
 
 
 def _layers(proto: Any) -> tuple[Layers, str] | None:

@@ -204,7 +204,9 @@ class TorchModel(Model):
     def without_layers(self) -> Model:
         """The module by its own scores alone; a model that was turned into layers, by its answers alone."""
         if self.origin is not None:
-            return self.origin.black_box(self.cutoffs)
+            behind = self.origin.black_box(self.cutoffs)
+            behind.subject, behind.file = self.subject, self.file
+            return behind
         other = self._again()
         other.reads_layers = False
         return other

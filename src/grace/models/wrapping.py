@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -10,10 +13,11 @@ from torch import nn
 from grace.errors import GraceError
 from grace.features import Value
 from grace.models.base import Model
-from grace.models.boosting import booster_asked, booster_columns, booster_task, is_booster
+from grace.models.boosting import booster_asked, booster_classes, booster_columns, booster_task, is_booster
 from grace.models.estimators import estimator, is_estimator
+from grace.models.files import ONNX, ModelFile, model_file, read
 from grace.models.layers import exact
-from grace.models.onnx import is_onnx, onnx_model
+from grace.models.onnx import is_onnx, onnx_model, onnx_proto
 from grace.models.predictor import Predictor, Way
 from grace.models.threshold import Cutoffs, Threshold
 from grace.models.torch import Encode, TorchModel
@@ -36,8 +40,8 @@ def wrap(
     """Make a user's own model one that GRACE can explain.
 
     A `torch.nn.Module` (a Keras model on torch is one), an estimator or pipeline of scikit-learn and what behaves
-    like one (XGBoost, LightGBM, skorch), a native booster, an ONNX file or session, or a function from rows to
-    probabilities, scores, labels or numbers.
+    like one (XGBoost, LightGBM, CatBoost, skorch), a native booster, an ONNX model or session, a function from rows to
+    probabilities, scores, labels or numbers, or the name of a file that holds any of these (see `grace.models.files`).
 
     classes  the name of each class in the order of the model's outputs, where it does not say
     encode   for a module: maps a float64 tensor of rows, one column per feature in the order of the schema (a category
@@ -49,8 +53,23 @@ def wrap(
              another; of several, {class: t} for each: the class with the largest p / t is decided. A
              FixedThresholdClassifier or TunedThresholdClassifierCV of scikit-learn brings its own
     """
+    if isinstance(model, str | os.PathLike):
+        return wrap_file(
+            model_file(Path(model)), classes=classes, outputs=outputs, schema=schema, task=task, threshold=threshold
+        )
     found = _wrapped(model, classes, encode, outputs, inputs, schema, task)
-    return found if threshold is None else found.with_threshold(threshold)
+    found = found if threshold is None else found.with_threshold(threshold)
+    if found is not model:
+        found.subject = model
+    return found
+
+
+def wrap_file(file: ModelFile, *, known: bool = False, **how: Any) -> Model:
+    """The model in a file, with arguments of `wrap`; `known` if its hash is that of one that was read before."""
+    inner = read(file, known=known)
+    found = wrap(onnx_proto(inner) if file.kind == ONNX else inner, **how)
+    found.file = file
+    return found
 
 
 def _wrapped(
@@ -76,9 +95,10 @@ def _wrapped(
         return onnx_model(model, classes=classes, outputs=outputs, schema=schema, task=task)
     if is_booster(model):
         task = task or booster_task(model)
-        way = Way(booster_asked(model), "numbers" if task == "regression" else outputs)
-        columns = booster_columns(model)
-        return Predictor([way], classes, schema=schema, columns=columns, task=task, name="the Booster")
+        way = Way(booster_asked(model, task), "numbers" if task == "regression" else outputs)
+        known = None if task == "regression" else booster_classes(model) if classes is None else classes
+        name = f"the {type(model).__name__}"
+        return Predictor([way], known, schema=schema, columns=booster_columns(model), task=task, name=name)
     if is_estimator(model):
         return estimator(model, classes=classes, inputs=inputs, schema=schema, task=task)
     if callable(model) and not isinstance(model, type):
@@ -106,14 +126,17 @@ def _module(
             "grace.wrap(module, classes=[...]), or say task='regression'"
         )
     if encode is None and type(module).__module__.startswith("keras.") and outputs is None:
-        named = () if classes is None else classes
-
-        def itself(cutoffs: Cutoffs | None) -> TorchModel:
-            return TorchModel(module, named, schema=schema, task=task).with_cutoffs(cutoffs)
-
+        itself = partial(_keras_itself, module, () if classes is None else classes, schema, task)
         found = exact(module, task, classes, schema, itself)
         if found is not None:
             return found
     return TorchModel(
         module, () if classes is None else classes, encode=encode, outputs=outputs, schema=schema, task=task
     )
+
+
+def _keras_itself(
+    module: nn.Module, classes: Sequence[Value], schema: Schema | None, task: str, cutoffs: Cutoffs | None
+) -> TorchModel:
+    """A Keras model as a module, whatever its layers are."""
+    return TorchModel(module, classes, schema=schema, task=task).with_cutoffs(cutoffs)

@@ -187,9 +187,10 @@ def _typical(facts: Facts) -> str:
         if again:  # "A was 3 higher and B 2 higher than is typical of …"
             out[-1] = out[-1].removesuffix(f" {tail}")
         only = ["only"] if isinstance(said, Times) and equal and not said.up and said.ratio != LITTLE else []
-        words = [feature.phrase, *([] if again and verb == last else [verb]), *only, degree(feature, said), tail]
+        kind = f"{verb} {feature.phrase == WORDS.there}"  # "there 2 more" needs a verb of its own
+        words = [feature.phrase, *([] if again and kind == last else [verb]), *only, degree(feature, said), tail]
         out.append(" ".join(words))
-        last = verb
+        last = kind
     return listed(out, AND) + _along(facts, then=False)
 
 
