@@ -119,6 +119,12 @@ def xgboost() -> tuple[Any, Any]:
     return model.fit(MIXED, (GOOD == "yes").astype(int)), model.predict
 
 
+def catboost() -> tuple[Any, Any]:
+    settings = {"iterations": 15, "depth": 4, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
+    model = pytest.importorskip("catboost").CatBoostClassifier(**settings, cat_features=["kind", "grade", "flag"])
+    return model.fit(MIXED, GOOD), model.predict
+
+
 def onnx() -> tuple[Any, Any]:
     """Sine layers, which only onnxruntime knows."""
     library, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
@@ -162,6 +168,7 @@ KINDS = [
     Kind("scikit-learn: histogram boosting", fitted(TREES, HOLES, GOOD), HOLES, "mixed, missing"),
     Kind("LightGBM", lightgbm, HOLES, "mixed, missing"),
     Kind("XGBoost", xgboost, MIXED, "mixed"),
+    Kind("CatBoost", catboost, MIXED, "mixed"),
     Kind("ONNX, layers that torch has not", onnx, NUMBERS),
     Kind("a function: probabilities", lambda: (grace.wrap(chance, classes=CLASSES), label), MIXED, "mixed"),
     Kind("a function: labels alone", lambda: (grace.wrap(label, classes=CLASSES), label), MIXED, "mixed"),

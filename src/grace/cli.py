@@ -18,6 +18,7 @@ from grace.experiments.command import benchmark
 from grace.experiments.reproduction.command import reproduce
 from grace.explain_command import METHODS, explain
 from grace.rules_command import rules
+from grace.save_command import save
 from grace.study.command import study
 from grace.terminal import (
     domain_of,
@@ -53,6 +54,7 @@ def main() -> None:
     Examples:
       grace demo                                     see it work on embedded data
       grace train loans.csv --target risk -o model/  train a network on your table
+      grace save loans.csv --target risk --model model.json -o model/   or bring your own model
       grace explain model/ loans.csv --row 7         explain its prediction for row 7
       grace explain model/ loans.csv --out why.csv   explain every row
       grace explain model/ big.parquet --out why/    however many there are
@@ -261,6 +263,7 @@ def train(
     click.echo(f"Now: grace explain {shlex.quote(out)} {shlex.quote(data)} --row 0{more}", err=True)
 
 
+main.add_command(save)
 main.add_command(explain)
 main.add_command(study)
 main.add_command(rules)

@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from grace.errors import GraceError
+from grace.save_command import MODEL_HELP, announced
 from grace.saved import head_of
 from grace.scale.command import explain_job, is_job, job_options
 from grace.terminal import domain_of, label_of, read_table, saying, show, write_batch, write_picture, write_text
@@ -23,8 +24,11 @@ PICTURES = (".png", ".pdf", ".svg")
 
 
 @click.command()
-@click.argument("model", type=click.Path(exists=True, file_okay=False))
+@click.argument("folder", metavar="MODEL", type=click.Path(exists=True, file_okay=False))
 @click.argument("rows", type=click.Path(exists=True))
+@click.option(
+    "--model", "spec", metavar="FILE", help=f"The model that MODEL was saved for, if it is not there. {MODEL_HELP}"
+)
 @click.option("--row", type=int, help="Explain only this row (0 is the first).")
 @click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl, or as a job to a FOLDER.")
 @click.option("--html", type=click.Path(), help="Write a page to look at to FILE, for one row or all of them.")
@@ -58,8 +62,9 @@ PICTURES = (".png", ".pdf", ".svg")
 @job_options
 @saying
 def explain(
-    model: str,
+    folder: str,
     rows: str,
+    spec: str | None,
     row: int | None,
     out: str | None,
     html: str | None,
@@ -75,7 +80,7 @@ def explain(
     ways: Ways,
     **settings: Any,
 ) -> None:
-    """Explain rows of a CSV or Parquet table with an explainer that `grace train` saved.
+    """Explain rows of a CSV or Parquet table with an explainer that `grace train` or `grace save` wrote to MODEL.
 
     With --out FOLDER it is a job: the table may be of any size, rows that do not fit are set aside, and a job that was
     broken off goes on where it was when the command is given again.
@@ -90,6 +95,7 @@ def explain(
       grace explain model/ loans.csv --out why.jsonl
       grace explain model/ loans.csv --html why.html
       grace explain model/ big.parquet --out why/ --memory 2GB
+      grace explain why-model/ loans.csv --row 7 --model model.py:pipeline
     """
     chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
     if is_job(out, ways):
@@ -98,14 +104,14 @@ def explain(
         if rules or no_rules or follow:
             from grace.schema import Schema
 
-            chosen |= realism(Schema.from_dict(head_of(Path(model))["schemas"][0]), rules, no_rules, follow)
-        explain_job(model, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
+            chosen |= realism(Schema.from_dict(head_of(Path(folder))["schemas"][0]), rules, no_rules, follow)
+        explain_job(folder, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
         return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
         raise click.BadParameter(f"--plot {plot}: give --row, and a name that ends in .png, .pdf or .svg")
     from grace.store import load
 
-    explainer = load(model)
+    explainer = load(folder, None if spec is None else announced(spec).spec)
     frame = read_table(rows)
     if row is not None:
         if not 0 <= row < len(frame):

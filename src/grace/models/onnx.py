@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,7 +39,7 @@ def onnx_model(
 
     kind = "numbers" if number else outputs
     if type(model).__name__ == "InferenceSession":
-        return _black_box(SessionOutputs(model), kind, classes, schema, task)
+        return _of_session(model, kind, classes, schema, task)
     content = model.SerializeToString()
     read = _layers(model)
     fits = read is not None and len(read[0][-1][1]) in ((1,) if number else (1, len(classes or ())))
@@ -53,6 +54,21 @@ def onnx_model(
     asked = GraphOutputs(content)
     _input_of(asked.session)  # what onnxruntime refuses is found out now
     return _black_box(asked, kind, classes, schema, task)
+
+
+def _of_session(
+    session: Any, outputs: str | None, classes: Sequence[Value] | None, schema: Schema | None, task: str
+) -> Predictor:
+    """A session by its answers; it is kept as the graph behind it, which can be pickled, where it tells that."""
+    content: bytes | None = getattr(session, "_model_bytes", None)
+    path = getattr(session, "_model_path", None)
+    if content is None and path and Path(path).is_file():
+        content = Path(path).read_bytes()
+    _input_of(session)
+    asked = SessionOutputs(session) if content is None else GraphOutputs(content)
+    found = _black_box(asked, outputs, classes, schema, task)
+    found.subject = content
+    return found
 
 
 def _black_box(

@@ -59,7 +59,7 @@ def wrap(
         )
     found = _wrapped(model, classes, encode, outputs, inputs, schema, task)
     found = found if threshold is None else found.with_threshold(threshold)
-    if found is not model:
+    if found is not model and found.subject is None and type(model).__name__ != "InferenceSession":
         found.subject = model
     return found
 
