@@ -380,3 +380,35 @@ def test_irreducible_goes_by_the_ties_of_the_model_itself() -> None:
     clear = grace.Explainer(other, frame, gamma=1.0).explain({"a": 1, "b": 1})[0]
     assert len(clear.changes) == 2
     assert clear.checks["irreducible"]
+
+
+class Threads:
+    """A model that notes with how many OpenMP threads it was asked, and about how many rows."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def __call__(self, frame: pd.DataFrame) -> np.ndarray:
+        from threadpoolctl import ThreadpoolController
+
+        runtimes = ThreadpoolController().select(user_api="openmp").info()
+        self.seen.append((len(frame), max(one["num_threads"] for one in runtimes)))
+        return (1 / (1 + np.exp(-frame["a"]))).to_numpy()
+
+
+def test_few_rows_are_asked_about_in_one_thread() -> None:
+    """On busy cores, a call waits for every thread of the model's own, however little there is to do."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        model = Threads()
+        frame = pd.DataFrame({"a": np.linspace(-2, 2, 9000), "b": np.zeros(9000)})
+        explainer = grace.Explainer(grace.wrap(model, classes=["no", "yes"]), frame)
+        explainer.explain(frame.head(1))
+        assert {threads for rows, threads in model.seen if rows <= 4096} == {1}
+        assert max(threads for rows, threads in model.seen if rows > 4096) > 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

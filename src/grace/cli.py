@@ -17,6 +17,7 @@ from grace.errors import GraceError
 from grace.experiments.command import benchmark
 from grace.experiments.reproduction.command import reproduce
 from grace.explain_command import METHODS, explain
+from grace.replay_command import replay
 from grace.rules_command import rules
 from grace.save_command import save
 from grace.study.command import study
@@ -265,6 +266,7 @@ def train(
 
 main.add_command(save)
 main.add_command(explain)
+main.add_command(replay)
 main.add_command(study)
 main.add_command(rules)
 main.add_command(benchmark)

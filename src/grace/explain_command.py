@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from grace.scale.command import explain_job, is_job, job_options
 from grace.terminal import domain_of, label_of, read_table, saying, show, write_batch, write_picture, write_text
 
 if TYPE_CHECKING:
+    from grace.batch import Explanations
     from grace.scale.command import Ways
     from grace.schema import Schema
     from grace.text import Saying
@@ -33,6 +36,12 @@ PICTURES = (".png", ".pdf", ".svg")
 @click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl, or as a job to a FOLDER.")
 @click.option("--html", type=click.Path(), help="Write a page to look at to FILE, for one row or all of them.")
 @click.option("--plot", type=click.Path(), help="Draw one row (--row) to FILE.png, .pdf or .svg.")
+@click.option(
+    "--record",
+    "record_file",
+    type=click.Path(),
+    help="Write a record of model, data, question and answer for grace replay: FILE.json (--row) or .jsonl (all rows).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one explanation after another in a list.")
 @click.option(
     "--method",
@@ -69,6 +78,7 @@ def explain(
     out: str | None,
     html: str | None,
     plot: str | None,
+    record_file: str | None,
     as_json: bool,
     against: str | None,
     domain: str | None,
@@ -99,8 +109,8 @@ def explain(
     """
     chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
     if is_job(out, ways):
-        if row is not None or html is not None or plot is not None or as_json:
-            raise click.BadParameter(f"--out {out} is a job: leave out --row, --html, --plot and --json")
+        if row is not None or html is not None or plot is not None or as_json or record_file is not None:
+            raise click.BadParameter(f"--out {out} is a job: leave out --row, --html, --plot, --record and --json")
         if rules or no_rules or follow:
             from grace.schema import Schema
 
@@ -109,6 +119,8 @@ def explain(
         return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
         raise click.BadParameter(f"--plot {plot}: give --row, and a name that ends in .png, .pdf or .svg")
+    if record_file is not None and Path(record_file).suffix != (".jsonl" if row is None else ".json"):
+        raise click.BadParameter(f"--record {record_file}: give --row and FILE.json, or FILE.jsonl for all rows")
     from grace.store import load
 
     explainer = load(folder, None if spec is None else announced(spec).spec)
@@ -127,6 +139,8 @@ def explain(
         click.echo(f"A page to look at: {html}", err=True)
     if plot is not None:
         write_picture(batch[0], Path(plot))
+    if record_file is not None:
+        write_records(batch, Path(record_file), rows)
     if out is not None:
         write_batch(batch, Path(out), **how)
         done = int(batch.success.sum())
@@ -141,6 +155,19 @@ def explain(
             if len(batch) > 1:
                 console.print(f"[bold]row {batch.index[i]}[/]")
             show(console, e, **how)
+
+
+def write_records(batch: Explanations, path: Path, table: str) -> None:
+    """A record for each row, as JSON or one per line."""
+    from grace.audit_record import record
+    from grace.features import plain
+
+    with Path(table).open("rb") as stream:
+        source = {"table": str(Path(table).resolve()), "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    indent = 1 if path.suffix == ".json" else None
+    found = (record(batch, i, {**source, "row": plain(batch.index[i])}) for i in range(len(batch)))
+    write_text(path, "".join(json.dumps(one, ensure_ascii=False, indent=indent) + "\n" for one in found))
+    click.echo(f"Recorded in {path}; grace replay asks again.", err=True)
 
 
 def realism(schema: Schema, rules: tuple[str, ...], no_rules: bool, follow: tuple[str, ...]) -> dict[str, Any]:

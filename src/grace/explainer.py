@@ -84,6 +84,7 @@ class Explainer:
         self.su: Floats | None = None
         self.background_rows: Floats | None = None
         self.training_rows = self.su_rows = 0
+        self.folder: str | None = None  # where it was loaded from
         self._train: Source | None = None
         self._view = learning.ModelView()
         if train is None:

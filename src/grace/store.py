@@ -127,18 +127,22 @@ def _needed(explainer: Explainer, model: Model) -> dict[str, Any]:
     return {**identity_of(explainer.model, rows).to_dict(), "outputs": outputs}
 
 
-def load(directory: str | Path, model: Any = None) -> Explainer:
+def load(directory: str | Path, model: Any = None, *, same_model: bool = True) -> Explainer:
     """Read an explainer back. Pass `model`, or the name of its file, if it was made for one that was not trained here;
-    it must be the one that the explainer was saved for. A file that holds no code is found again by itself."""
+    unless `same_model` is false, it must be the one that the explainer was saved for. A file that holds no code is
+    found again by itself."""
     where = Path(directory)
     try:
         head = head_of(where)
-        return _load(where, head, _given(where, head, model))
+        found = _load(where, head, _given(where, head, model, same_model))
+        if same_model:
+            _check_identity(where, head, found)
+        return found
     except (KeyError, TypeError, AttributeError, StopIteration) as reason:
         raise GraceError(f"{where / HEAD} is damaged: {type(reason).__name__} {reason}") from reason
 
 
-def _given(where: Path, head: dict[str, Any], model: Any) -> Model | None:
+def _given(where: Path, head: dict[str, Any], model: Any, same_model: bool) -> Model | None:
     """The model that is given, or that of the file that the folder remembers; None if it is in the folder."""
     needed = head.get("model")
     if model is None and (head["network"] is not None or needed is None):
@@ -151,7 +155,7 @@ def _given(where: Path, head: dict[str, Any], model: Any) -> Model | None:
         file = model_file(model)
     else:
         return wrap(model)
-    if known is not None and known.file is not None and file.sha256 != known.file.sha256:
+    if same_model and known is not None and known.file is not None and file.sha256 != known.file.sha256:
         raise GraceError(_another(where, file.spec, known.difference(replace(known, sha256=file.sha256))))
     regression = head.get("task", "classification") == "regression"
     how = {"classes": None if regression else head["classes"], "task": head.get("task")}
@@ -214,7 +218,7 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
     explainer.schemas = {s.domain: s for s in schemas}
     explainer.su = arrays.get("su")
     explainer.background_rows = arrays.get("background")
-    _check_identity(where, head, explainer)
+    explainer.folder = str(where.absolute())
     return explainer
 
 

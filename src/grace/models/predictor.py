@@ -20,6 +20,7 @@ from grace.errors import GraceError
 from grace.features import Floats, Numeric, Value, plain
 from grace.models.base import Margins, Model, class_codes, filled_in, softmax
 from grace.models.checking import SUM, check_sums
+from grace.models.threads import one_thread_if_small
 from grace.models.threshold import Cutoffs, cutoffs_of
 from grace.schema import Schema
 
@@ -98,7 +99,9 @@ class Predictor(Model):
             raise OutOfCallsError(f"{self.name} may be asked about {self.most} rows and no more; raise max_calls")
         self.calls, self.asked = self.calls + 1, self.asked + len(rows)
         try:
-            return ask(self._input(rows))
+            given = self._input(rows)
+            with one_thread_if_small(len(rows)):
+                return ask(given)
         except GraceError:
             raise
         except Exception as reason:  # whatever a user's model raises
