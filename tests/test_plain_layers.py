@@ -160,7 +160,7 @@ def test_networks_of_ours_are_read_only_if_they_are_just_that(tmp_path: Any) -> 
     assert explainer.model.layout is None
     assert (model.predict(FRAME) != fitted.predict(FRAME)).all()
     explainer.save(str(tmp_path))
-    with pytest.raises(GraceError, match="was saved for a wrapped module"):
+    with pytest.raises(GraceError, match="was saved for the Opposite, which is not in it"):
         grace.load(str(tmp_path))
 
 

@@ -41,8 +41,8 @@ WEIGHTS, ARRAYS = "weights.safetensors", "training.safetensors"
 
 
 def save(explainer: Explainer, directory: str | Path, *, background: bool = True) -> None:
-    """Write an explainer whole or not at all. A wrapped module is not written: it has to be given to
-    `load` again."""
+    """Write an explainer whole or not at all. A model that was not trained here is not written: `load` finds its file
+    again, or has to be given it."""
     target = check_place(directory)
     try:
         target.mkdir(parents=True, exist_ok=True)
