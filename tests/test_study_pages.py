@@ -417,7 +417,7 @@ def test_a_module_that_cannot_be_saved_cannot_judge(tmp_path: Path) -> None:
     own = grace.Explainer(grace.wrap(linear, classes=["a", "b"]), frame)
     made = making.make(own, frame.head(3), task="adjust", source="own", ranges={"age": (0, 200)})
     assert (made.schema["age"].high, made.schema.classes) == (200, ("a", "b"))  # type: ignore[union-attr]
-    with pytest.raises(GraceError, match="wrapped module|which is not in it"):
+    with pytest.raises(GraceError, match="wrapped module"):
         making.write(made, own, tmp_path / "s")
     assert list(tmp_path.iterdir()) == []
 
