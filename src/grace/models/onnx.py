@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +14,7 @@ from grace.features import Floats, Value
 from grace.models.base import Model
 from grace.models.checking import Origin
 from grace.models.layers import Layers, module, same_outputs, sigmoids
+from grace.models.onnx_files import Session, read_proto
 from grace.models.predictor import Predictor, Way
 from grace.models.torch import TorchModel
 from grace.schema import Schema
@@ -43,7 +43,7 @@ def onnx_model(
 
     if type(model).__name__ == "InferenceSession":
         return black_box(model)
-    proto = _proto(model)
+    proto = read_proto(model)
     read = _layers(proto)
     fits = read is not None and len(read[0][-1][1]) in ((1,) if number else (1, len(classes or ())))
     if read is not None and fits and (number or classes is not None):
@@ -53,44 +53,18 @@ def onnx_model(
         found.unsure_because = sigmoids(end, len(read[0][-1][1]))
         found.origin = Origin(
             "the ONNX model",
-            _asked(_runner(proto)),
+            _sure(_asked(_runner(proto))),
             same_outputs(end),
-            lambda cutoffs: black_box(_session(proto)).with_cutoffs(cutoffs),
+            lambda cutoffs: black_box(Session(proto)).with_cutoffs(cutoffs),
         )
         return found
-    return black_box(_session(proto))
-
-
-def _proto(model: Any) -> Any:
-    try:
-        import onnx
-    except ImportError as missing:
-        raise GraceError("reading ONNX needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
-    if not isinstance(model, str | os.PathLike):
-        return model
-    if not Path(model).is_file():
-        raise GraceError(f"there is no file {os.fspath(model)!r}")
-    try:
-        return onnx.load(os.fspath(model))
-    except Exception as reason:  # whatever a damaged file makes protobuf raise
-        raise GraceError(f"{os.fspath(model)} cannot be read as ONNX: {type(reason).__name__}") from reason
-
-
-def _session(proto: Any) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as missing:
-        raise GraceError("this ONNX model needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
-    try:
-        return onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    except Exception as reason:  # onnxruntime has a class of its own for each way to be wrong
-        raise GraceError(f"onnxruntime refuses the ONNX model: {str(reason).splitlines()[0]}") from reason
+    return black_box(Session(proto))
 
 
 def _runner(proto: Any) -> Any:
     """Whatever can run the graph: onnxruntime, or the slow evaluator that comes with onnx."""
     try:
-        return _session(proto)
+        return Session(proto)
     except GraceError:
         return _Evaluator(proto)
 
@@ -128,17 +102,32 @@ def _asked(session: Any) -> Callable[[Floats], Any]:
     def ask(rows: Floats) -> Any:
         out = session.run(None, {inputs[0].name: rows.astype(kind)})[-1]
         if isinstance(out, list):  # one dict of classes per row
-            return np.array([list(row.values()) for row in out])
+            out = np.array([list(row.values()) for row in out])
+        if np.shape(out)[:1] != (len(rows),):
+            raise GraceError(f"the ONNX model returned shape {np.shape(out)} for {len(rows)} rows")
         return out
 
     return ask
 
 
+def _sure(ask: Callable[[Floats], Any]) -> Callable[[Floats], Any]:
+    """The outputs as numbers, or one clear line of what went wrong."""
+
+    def numbers(rows: Floats) -> Any:
+        try:
+            return np.asarray(ask(rows), dtype=np.float64)
+        except GraceError:
+            raise
+        except Exception as reason:  # onnxruntime has a class of its own for each way to be wrong
+            line = (str(reason).strip() or type(reason).__name__).splitlines()[0]
+            raise GraceError(f"the ONNX model failed on {len(rows)} rows: {line}") from reason
+
+    return numbers
+
+
 def _layers(proto: Any) -> tuple[Layers, str] | None:
     """Linear layers and the activation between them; None if the graph is anything else than a chain of these."""
-    from onnx import numpy_helper
-
-    constants = {t.name: np.asarray(numpy_helper.to_array(t), dtype=np.float64) for t in proto.graph.initializer}
+    constants = {t.name: t for t in proto.graph.initializer}
     here = [i.name for i in proto.graph.input if i.name not in constants]
     if len(here) != 1:
         return None
@@ -147,22 +136,36 @@ def _layers(proto: Any) -> tuple[Layers, str] | None:
     found: list[str] = []
     nodes = list(proto.graph.node)
     for place, node in enumerate(nodes):
+        if len(node.output) == 0 or (len(node.input) == 0) != (node.op_type == "Constant"):
+            return None
         if node.op_type == "Constant":
-            constants[node.output[0]] = np.asarray(numpy_helper.to_array(node.attribute[0].t), dtype=np.float64)
+            constants |= dict.fromkeys(node.output, next((a.t for a in node.attribute if a.name == "value"), None))
             continue
-        fixed = [constants[name] for name in node.input if name in constants]
         if [name for name in node.input if name not in constants and name] != [current]:
             return None
+        fixed = [_array(constants[name]) for name in node.input if name in constants]
         current = node.output[0]
         if node.op_type in SKIPPED or (node.op_type in ENDS and place == len(nodes) - 1):
             continue
         if node.op_type in ACTIVATIONS and len(found) < len(layers):
             found.append(ACTIVATIONS[node.op_type])
-        elif node.input[0] in constants or not _linear(node, fixed, layers, len(found)):
+        elif node.input[0] in constants or not _linear(node, [f for f in fixed if f is not None], layers, len(found)):
             return None
     if not layers or current != proto.graph.output[-1].name or len(found) != len(layers) - 1 or len(set(found)) > 1:
         return None
+    if not all(np.isfinite(part).all() for layer in layers for part in layer):
+        raise GraceError("the ONNX model has weights that are not finite")
     return layers, found[0] if found else "identity"
+
+
+def _array(tensor: Any) -> Floats | None:
+    """A constant as numbers; None if it is something else, or damaged."""
+    from onnx import numpy_helper
+
+    try:
+        return np.asarray(numpy_helper.to_array(tensor), dtype=np.float64)
+    except Exception:  # sizes that do not fit, unknown types, text: whatever onnx makes of them
+        return None
 
 
 def _linear(node: Any, fixed: list[Floats], layers: Layers, activations: int) -> bool:
@@ -173,15 +176,18 @@ def _linear(node: Any, fixed: list[Floats], layers: Layers, activations: int) ->
             layers[-1] = (weight, bias + fixed[0].reshape(-1))
             return True
         return False
-    if node.op_type == "MatMul" and len(fixed) == 1 and fixed[0].ndim == 2:
+    if node.op_type not in ("MatMul", "Gemm") or not fixed or fixed[0].ndim != 2 or 0 in fixed[0].shape:
+        return False
+    parts = {a.name: a.i if a.name.startswith("trans") else a.f for a in node.attribute}
+    weight = (fixed[0].T if parts.get("transB", 0) else fixed[0]) * parts.get("alpha", 1.0)
+    width = weight.shape[1]
+    if layers and len(layers[-1][1]) != len(weight):
+        return False
+    if node.op_type == "MatMul":
         layers.append((fixed[0], np.zeros(fixed[0].shape[1])))
-        return True
-    if node.op_type == "Gemm" and fixed and fixed[0].ndim == 2:
-        parts = {a.name: a.i if a.name.startswith("trans") else a.f for a in node.attribute}
-        if parts.get("transA", 0):
-            return False
-        weight = (fixed[0].T if parts.get("transB", 0) else fixed[0]) * parts.get("alpha", 1.0)
-        bias = fixed[1].reshape(-1) * parts.get("beta", 1.0) if len(fixed) > 1 else np.zeros(weight.shape[1])
-        layers.append((weight, np.broadcast_to(bias, weight.shape[1]).copy()))
-        return True
-    return False
+        return len(fixed) == 1
+    bias = fixed[1].reshape(-1) * parts.get("beta", 1.0) if len(fixed) > 1 else np.zeros(width)
+    if parts.get("transA", 0) or len(fixed) != sum(map(bool, node.input)) - 1 or bias.size not in (1, width):
+        return False
+    layers.append((weight, np.broadcast_to(bias, width).copy()))
+    return True
