@@ -134,6 +134,7 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
         for most in (2**63, 2**64)
     ],
     ({"max_features": 10**400}, "max_features=a whole number of very many digits: it must be at most"),
+    *[({"memory": m}, "memory=.* is not a size") for m in ("9" * 400 + "TB", 2**70, 10**400)],
     ({"max_calls": -1}, "max_calls=-1: .*0: no limit"),
     ({"prove": "yes"}, "prove='yes': it must be True or False"),
     *[({"gamma": g}, f"gamma={g}: .*between 0 and 1") for g in (-0.1, 1.1, float("nan"), None)],

@@ -115,6 +115,8 @@ def explanation_parts(data: Mapping[str, Any]) -> dict[str, Any]:
         raise GraceError("the explanation is damaged: the spread of predictions is not positive")
     if not number and any(end is not None and end not in labels for end in ends):
         raise GraceError("the explanation is damaged: its classes are not among those of the model")
+    if any(label not in labels or not 0 < share < 1 for label, share in parts.get("cutoffs", ())):
+        raise GraceError("the explanation is damaged: its cut-offs are not probabilities of its classes")
     if sure and any(len(parts[name]) != (1 if number else len(labels)) for name in ("before", "after")):
         raise GraceError("the explanation is damaged: `before` and `after` have not one number per class")
     complete = ends[1] is not None and len(parts["changes"]) > 0

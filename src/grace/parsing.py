@@ -202,7 +202,7 @@ def whole_number(name: str, value: Any, least: int, most: int, more: str = "") -
 def _optional(hint: Any) -> frozenset[str]:
     """The parts of a TypedDict that may be missing, also in modules with postponed annotations."""
     hints = get_type_hints(hint, include_extras=True)
-    return hint.__optional_keys__ | {name for name, h in hints.items() if get_origin(h) is NotRequired}
+    return frozenset(n for n, h in hints.items() if n in hint.__optional_keys__ or get_origin(h) is NotRequired)
 
 
 @cache

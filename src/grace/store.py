@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 
 from grace.errors import GraceError
 from grace.features import Categorical
-from grace.groups import flat
+from grace.groups import flat, has_groups
 from grace.models import wrap
 from grace.models.base import Model
 from grace.models.grouped import Grouped
@@ -151,7 +151,7 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
 
 def _network(where: Path, head: dict[str, Any], grouped: Schema) -> TorchModel:
     schema = _schema(head.get("model_schema"), where / HEAD)
-    check_alike(schema, flat(grouped), where / HEAD)
+    check_alike(schema, grouped if has_groups(schema) else flat(grouped), where / HEAD)
     hidden, classes = head["network"]["hidden"], len(head["classes"]) or 1
     if len(hidden) > MOST_LAYERS or not all(1 <= size <= MOST_UNITS for size in hidden):
         raise GraceError(f"{where / HEAD} is damaged: hidden layers have 1 to {MOST_UNITS:,} units")
