@@ -128,6 +128,15 @@ BAD_SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"max_features": "3"}, "max_features='3'"),
     ({"steps": 0}, "steps=0"),
     ({"neighbours": 0}, "neighbours=0"),
+    *[
+        ({name: most}, f"{name}={most}: it must be at most")
+        for name in ("max_features", "n", "steps", "neighbours", "max_calls")
+        for most in (2**63, 2**64)
+    ],
+    ({"max_features": 10**400}, "max_features=a whole number of very many digits: it must be at most"),
+    *[({"memory": m}, "memory=.* is not a size") for m in ("9" * 400 + "TB", 2**70, 10**400)],
+    ({"max_calls": -1}, "max_calls=-1: .*0: no limit"),
+    ({"prove": "yes"}, "prove='yes': it must be True or False"),
     *[({"gamma": g}, f"gamma={g}: .*between 0 and 1") for g in (-0.1, 1.1, float("nan"), None)],
     ({"method": "magic"}, "method='magic'.*gradient, local, nearest, deepfool"),
     ({"local_model": "forest"}, "local_model='forest'.*logistic, tree"),
@@ -144,6 +153,20 @@ def test_bad_settings(settings: dict[str, Any], message: str) -> None:
         EXPLAINER.explain(ROWS, **settings)
     with one_line(message):
         grace.Explainer(wrap(), TRAIN, target="y", **settings)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 2**63, 1.5, True, "0"])
+def test_bad_seeds(seed: Any) -> None:
+    with one_line("seed="):
+        grace.Explainer(wrap(), TRAIN, target="y", seed=seed)
+    with one_line("seed="):
+        grace.training.fit(TRAIN, "y", seed=seed)
+
+
+def test_more_features_than_there_are_is_all_of_them() -> None:
+    most, all_of_them = (EXPLAINER.explain(ROWS, max_features=k) for k in (1_000_000, ROWS.shape[1]))
+    pd.testing.assert_frame_equal(most.contrast, all_of_them.contrast)
+    assert [e.text() for e in most] == [e.text() for e in all_of_them]
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,20 @@ def test_rows_may_want_different_things() -> None:
 # -- clusters ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_clusters_of_single_precision(named: bool) -> None:
+    """k-means takes rows in the precision that it was fitted in, and no other."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 3)) * [1, 10, 100], columns=["a", "b", "c"])
+    single = frame.astype(np.float32)
+    model = KMeans(3, n_init=1, random_state=0).fit(single if named else single.to_numpy())
+    explainer = grace.Explainer(model, frame)
+    assert isinstance(explainer.model, TorchModel)
+    batch = explainer.explain(frame.head(20))
+    assert batch.success.all()
+    contrast = batch.contrast.astype(np.float32)
+    assert (model.predict(contrast if named else contrast.to_numpy()) == batch.contrast_class).all()
+
+
 @pytest.mark.parametrize("model", [KMeans(3, n_init=1, random_state=0), GaussianMixture(3, random_state=0),
                                    Birch(n_clusters=3)], ids=str)  # fmt: skip
 @pytest.mark.parametrize("method", ["search", "gradient", "nearest"])

@@ -160,6 +160,32 @@ def test_alternatives_use_other_features(credit: tuple[grace.Explainer, pd.DataF
         assert grace.Explanation.from_json(e.to_json()) == e
 
 
+@pytest.mark.parametrize("settings", [{}, {"method": "gradient"}, {"memory": "64MB"}, {"max_features": 1}], ids=str)
+def test_alternatives_end_when_there_are_no_more(settings: dict, credit: tuple[grace.Explainer, pd.DataFrame]) -> None:
+    """However many are asked for: the search ends for a row at its first failure, and the answers are those of n=4."""
+    explainer, rows = credit
+    batch = explainer.explain(rows, n=1_000_000, **settings)
+    assert len(batch.answers.alternatives) <= len(explainer.schema)
+    few = explainer.explain(rows, n=4, **settings)
+    for every, some in zip(batch, few, strict=True):
+        assert [e.contrast for e in every.alternatives][:3] == [e.contrast for e in some.alternatives]
+        assert len({e.predicate for e in (every, *every.alternatives)}) == 1 + len(every.alternatives)
+
+
+def test_rows_without_an_answer_are_searched_once(credit: tuple[grace.Explainer, pd.DataFrame]) -> None:
+    explainer, rows = credit
+    asked: list[int] = []
+    own = grace.wrap(lambda frame: (asked.append(len(frame)), explainer.model.predict_proba(frame).to_numpy())[1])
+    box = grace.Explainer(own, schema=explainer.schema, gamma=1.0)
+    counts = []
+    for n in (2, 50):
+        asked.clear()
+        batch = box.explain(rows.head(2), n=n, frozen=explainer.schema.names[1:])
+        counts.append(sum(asked))
+    assert not batch.success.all()
+    assert counts[0] == counts[1]
+
+
 @pytest.mark.parametrize("wanted", [0.3, 0.6, 0.9])
 def test_confidence(wanted: float, credit: tuple[grace.Explainer, pd.DataFrame]) -> None:
     explainer, rows = credit

@@ -51,12 +51,33 @@ class Answers:
         """The answers to several chunks, one after another."""
         if len(parts) == 1:
             return parts[0]
-        plain = [f.name for f in fields(cls) if f.name not in ("checks", "alternatives")]
-        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in plain}
+        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in ARRAYS}
         named = list(dict.fromkeys(k for p in parts for k in p.checks))
         checks = {k: np.concatenate([p.checks.get(k, np.zeros_like(p.success)) for p in parts]) for k in named}
-        others = tuple(cls.join(list(same)) for same in zip(*(p.alternatives for p in parts), strict=True))
+        most = max(len(p.alternatives) for p in parts)
+        padded = [(*p.alternatives, *(p.missed() for _ in range(most - len(p.alternatives)))) for p in parts]
+        others = tuple(cls.join(list(same)) for same in zip(*padded, strict=True))
         return cls(**arrays, checks=checks, alternatives=others)
+
+    def missed(self) -> Answers:
+        """The same rows without any answer."""
+        return replace(
+            self,
+            contrast=self.rows.copy(),
+            success=np.zeros_like(self.success),
+            trivial=self.trivial.copy(),
+            before=self.before.copy(),
+            after=self.before.copy(),
+            distance=np.zeros_like(self.distance),
+            proof=np.full_like(self.proof, NOT_ASKED),
+            nearest=np.full_like(self.nearest, np.nan),
+            checks={k: np.zeros_like(v) for k, v in self.checks.items()},
+            followed=np.zeros_like(self.followed),
+            alternatives=(),
+        )
+
+
+ARRAYS = tuple(f.name for f in fields(Answers) if f.name not in ("checks", "alternatives"))
 
 
 def answer(problem: Problem, settings: Settings, rows: Floats | None = None) -> Answers:
@@ -69,16 +90,32 @@ def answer(problem: Problem, settings: Settings, rows: Floats | None = None) -> 
 
 
 def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
+    """The best answers, and further ones until a row has none left: each does without the costliest feature of those
+    before, so that a row has at most as many as features."""
     first = _answer(problem, settings, rows)
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
-    for _ in range(settings.n - 1):
+    while len(others) < settings.n - 1:
         last = others[-1] if others else first
+        active = np.flatnonzero(last.success)
+        if len(active) == 0:
+            break
         barred |= _key_feature(problem, last)
-        part = replace(problem, free=problem.free & ~barred)
-        found = _answer(part, replace(settings, prove=False), rows)
-        others.append(_only_new(found, [first, *others]))
+        index = torch.as_tensor(active, device=problem.rows.device)
+        part = replace(problem, free=problem.free & ~barred).select(index)
+        found = _answer(part, replace(settings, prove=False), rows[active])
+        others.append(_only_new(_spread_out(first, found, active), [first, *others]))
     return replace(first, alternatives=tuple(others)) if others else first
+
+
+def _spread_out(first: Answers, found: Answers, active: npt.NDArray[np.intp]) -> Answers:
+    """Further answers to some of the rows, among all of them."""
+    out = first.missed()
+    for name in ("contrast", "success", "after", "distance"):
+        getattr(out, name)[active] = getattr(found, name)
+    for name, held in found.checks.items():
+        out.checks[name][active] = held
+    return out
 
 
 def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:

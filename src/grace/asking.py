@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -59,7 +59,6 @@ def answer_within(
     rows: Tensor,
     step: int,
     most: int,
-    alternatives: int,
     begun: tuple[int, int],
     own: Tensor | None,
 ) -> tuple[Answers, Spent | None]:
@@ -81,14 +80,14 @@ def answer_within(
     model.most = before + most
     try:
         assert own is not None
-        found, left = _rationed(model, solve, rows, own, step, alternatives)
+        found, left = _rationed(model, solve, rows, own, step)
     finally:
         model.most = None
     return found, Spent(model.calls - calls, model.asked - before, left)
 
 
 def _rationed(
-    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, own: Tensor, step: int, alternatives: int
+    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, own: Tensor, step: int
 ) -> tuple[Answers, Bools]:
     """Answers within the model's limit, and which rows it left out."""
     assert model.most is not None
@@ -102,7 +101,7 @@ def _rationed(
             parts.append(solve(here))
         except OutOfCallsError:
             left[start : start + len(here)] = True
-            parts.append(_none(rows[here], own[here], alternatives - 1))
+            parts.append(_none(rows[here], own[here]))
         start += len(here)
         rest = model.most - model.asked
         share = max(share, SPARE * (model.asked - now) / len(here))  # what a row may cost at most, by those so far
@@ -110,12 +109,12 @@ def _rationed(
     return Answers.join(parts), left
 
 
-def _none(rows: Tensor, own: Tensor, alternatives: int) -> Answers:
+def _none(rows: Tensor, own: Tensor) -> Answers:
     """No answers to rows, with scores of their own, for which the model may not be asked."""
     scores = own.cpu().numpy()
     n, none = len(rows), np.zeros(len(rows), dtype=bool)
     cells = rows.cpu().numpy()
-    empty = Answers(
+    return Answers(
         rows=cells,
         contrast=cells.copy(),
         success=none,
@@ -128,4 +127,3 @@ def _none(rows: Tensor, own: Tensor, alternatives: int) -> Answers:
         checks={k: none.copy() for k in ("flip", "features", "gamma", "domain", "irreducible")},
         followed=np.zeros(cells.shape, dtype=bool),
     )
-    return replace(empty, alternatives=(empty,) * alternatives)

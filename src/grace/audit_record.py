@@ -20,6 +20,7 @@ from grace.errors import GraceError
 from grace.features import plain
 from grace.learning import anywhere
 from grace.models.identity import Identity, identity_of
+from grace.parsing import read_json, read_text
 from grace.rules import Rule, rule_to_json
 from grace.wanted import Wanted
 
@@ -132,10 +133,7 @@ class Replay:
 
 def read_record(path: str | Path) -> dict[str, Any]:
     """A record from a file; one that was altered is refused."""
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as reason:
-        raise GraceError(f"{path} cannot be read as a record: {str(reason)[:200]}") from reason
+    found = read_json(read_text(Path(path)), str(path))
     parts = ("model", "explainer", "question", "answer")
     if not isinstance(found, dict) or not all(isinstance(found.get(part), dict) for part in parts):
         raise GraceError(f"{path} is not a record of an explanation; grace explain --record writes one")

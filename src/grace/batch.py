@@ -17,7 +17,7 @@ from grace.cells import cell_of, changes_of, remarks
 from grace.explanation import Explanation
 from grace.features import Bools, Floats, Value, plain
 from grace.figures import Range, asked_for, predicted, ranges
-from grace.languages import load
+from grace.languages import fill, load
 from grace.metrics import Metrics, measure
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
@@ -206,7 +206,7 @@ class Explanations:
         if asked is not None:
             named = {str(said[1]): asked_for(asked, language), str(said[0]): predicted(float(said[0]), asked, language)}
         elif self.task == "clustering":
-            named = {str(c): language.WORDS.cluster.format(**{"class": c}) for c in self._classes}
+            named = {str(c): fill(language.WORDS.cluster, c) for c in self._classes}
         else:
             return self._words
         return replace(self._words, class_words={**named, **self._words.class_words})

@@ -17,6 +17,7 @@ from grace.errors import GraceError
 from grace.experiments.command import benchmark
 from grace.experiments.reproduction.command import reproduce
 from grace.explain_command import METHODS, explain
+from grace.parsing import read_text
 from grace.replay_command import replay
 from grace.rules_command import rules
 from grace.save_command import save
@@ -230,8 +231,8 @@ def train(
         frame = drawn(data, sample, seed=seed)
     task = training.check_target(frame, target, task)
     try:
-        declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
-    except (GraceError, UnicodeDecodeError) as error:
+        declared = None if schema is None else Schema.from_json(read_text(Path(schema)))
+    except GraceError as error:
         raise GraceError(f"{schema}: {error}") from error
     try:
         sizes = tuple(int(h) for h in hidden.split(",") if h.strip())

@@ -136,8 +136,8 @@ def checked_follow(follow: Any) -> Follow:
         return follow
     if isinstance(follow, str):
         return (follow,)
-    if isinstance(follow, Mapping):
-        return {str(k): (v,) if isinstance(v, str) else tuple(v) for k, v in follow.items()}
+    if isinstance(follow, Mapping) and all(isinstance(v, Sequence) for v in follow.values()):
+        return {str(k): (v,) if isinstance(v, str) else tuple(map(str, v)) for k, v in follow.items()}
     if isinstance(follow, Sequence) and all(isinstance(name, str) for name in follow):
         return tuple(follow)
     raise GraceError(f"follow={follow!r}: give True, names of features, or a dict from names to their parents")

@@ -19,7 +19,7 @@ from grace.contrast import goal_of
 from grace.demands import demands
 from grace.dependence import Dependence, Follow, Learner, learnt
 from grace.errors import GraceError
-from grace.features import Domain, Floats, Value, tail_of
+from grace.features import Domain, Floats, Value, plain, tail_of
 from grace.frames import as_frame, some
 from grace.goal import Flip, Goal
 from grace.information import raw_symbols, su_matrix
@@ -29,6 +29,7 @@ from grace.models.base import checked_scores, device_of, fill_value
 from grace.models.checking import LayersDifferError
 from grace.models.grouped import grouped
 from grace.models.predictor import Predictor
+from grace.parsing import MOST_SEED, whole_number
 from grace.plausibility import Typicality
 from grace.problem import Background, Problem
 from grace.realistic import deciding
@@ -40,6 +41,7 @@ from grace.sources import Source, complete, schemas, source_of
 from grace.space import Space
 from grace.wanted import Wanted
 
+MOST_KEPT = 10**9  # training rows
 Codes = npt.NDArray[np.int64]
 Contrast = Value | Wanted
 
@@ -72,8 +74,8 @@ class Explainer:
         rules: Sequence[Ruling] = (),
         **settings: Any,
     ) -> None:
-        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-            raise GraceError(f"keep={keep!r}: it must be a whole number of training rows, at least 1")
+        whole_number("keep", plain(keep), 1, MOST_KEPT)
+        whole_number("seed", plain(seed), 0, MOST_SEED)
         known = wrap(model)
         self.model = known if device is None else known.on(device_of(device))
         self.settings = settings_of(Settings(), settings)
@@ -164,7 +166,7 @@ class Explainer:
         known = self._background(schema) if METHODS[chosen.method].wants_background else None
         step = rows_at_once(self.model, self._space(schema), 0 if known is None else len(known.rows), chosen)
         try:
-            found, spent = answer_within(self.model, solve, x, step, chosen.max_calls, chosen.n, begun, own)
+            found, spent = answer_within(self.model, solve, x, step, chosen.max_calls, begun, own)
         except LayersDifferError as difference:
             sample = encoded if self.background_rows is None else self.background_rows
             self.model, self._view = (
@@ -200,7 +202,7 @@ class Explainer:
             high=high,
             free=free,
             conflict=self._conflict(settings.gamma),
-            max_features=settings.max_features,
+            max_features=min(settings.max_features, len(schema)),
             prefer=settings.prefer,
             among=settings.among,
             steps=settings.steps,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from grace import text
 from grace.errors import GraceError
+from grace.explanation_json import change_parts, explanation_parts
 from grace.features import Feature, Numeric, Value
-from grace.records import feature_from_dict, feature_to_dict
+from grace.parsing import read_json
+from grace.records import feature_to_dict
 from grace.schema import Schema
 
 if TYPE_CHECKING:
@@ -65,8 +67,7 @@ class Change:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Change:
-        span = data.get("span")
-        return cls(feature_from_dict(data["schema"]), data["old"], data["new"], None if span is None else tuple(span))
+        return cls(*change_parts(data))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,21 +255,18 @@ class Explanation:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
         """The explanation that `to_dict` wrote."""
-        derived = {"index", "text", "predicate", "influence", "reason", "notes", "backdrop"}
-        parts = {k: v for k, v in data.items() if k not in derived}
+        known = {f.name for f in fields(cls)} - {"behind"}
+        parts = {k: v for k, v in explanation_parts(data).items() if k in known}
         if data.get("backdrop") is not None:
             from grace.pictures.backdrop import Backdrop
 
             found = Backdrop.from_dict(data["backdrop"])
             parts["behind"] = lambda: found
-        parts["changes"] = tuple(Change.from_dict(c) for c in data["changes"])
-        parts["follow_on"] = tuple(Change.from_dict(c) for c in data.get("follow_on", ()))
-        parts["alternatives"] = tuple(cls.from_dict(e) for e in data.get("alternatives", ()))
-        parts["words"] = Schema.from_dict(data["words"])
-        for key in ("classes", "before", "after", "remarks"):
-            parts[key] = tuple(data[key])
-        parts["cutoffs"] = tuple((label, share) for label, share in data.get("cutoffs", ()))
-        if not data.get("sure", True):
+        for name in ("changes", "follow_on"):
+            parts[name] = tuple(Change.from_dict(c) for c in parts.get(name, ()))
+        parts["alternatives"] = tuple(cls.from_dict(e) for e in parts.get("alternatives", ()))
+        parts["words"] = Schema.from_dict(parts["words"])
+        if not parts.get("sure", True):
             parts["before"] = parts["after"] = ()  # stood in files for scores that are no probabilities
         return cls(**parts)
 
@@ -277,4 +275,4 @@ class Explanation:
 
     @classmethod
     def from_json(cls, written: str) -> Explanation:
-        return cls.from_dict(json.loads(written))
+        return cls.from_dict(read_json(written, "the explanation"))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
+from grace.parsing import Bound, fitted
 
 Value = str | int | float | bool
 Floats = npt.NDArray[np.float64]
@@ -20,6 +21,7 @@ FEW_INTEGERS = 20  # whole numbers within so short a range are scores rather tha
 MANY_CATEGORIES = 1000
 MISSING = "missing"  # the category of a missing cell
 MOST_DECIMALS = 10
+MOST_DIGITS = 300  # that a number has at all, before the point or behind it
 WINSOR = 0.01  # each tail that the spread does not look at
 
 STYLES = ("exact", "magnitude", "relative")  # degrees in which a difference can be said
@@ -44,6 +46,7 @@ WORDS = (
     "less",
     "labels",
 )  # what a language may say anew
+WORD_TYPES: dict[str, Any] = {"plural": bool, "labels": Mapping[str, str]}  # all others are text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +63,8 @@ class Numeric:
     style: str = ""
     dtype: str = ""
     gaps: bool = False
-    low: float | None = None
-    high: float | None = None
+    low: Bound | None = None
+    high: Bound | None = None
     integer: bool | None = None
     decimals: int | None = None
     observed: tuple[float, float] | None = None
@@ -92,6 +95,8 @@ class Numeric:
             object.__setattr__(self, part, plain(getattr(self, part)))
         if self.observed is not None:
             object.__setattr__(self, "observed", (float(self.observed[0]), float(self.observed[1])))
+            if not self.observed[0] <= self.observed[1]:
+                raise GraceError(f"feature {self.name!r}: observed={list(self.observed)} is not a range, low to high")
         for part in ("low", "high"):
             if getattr(self, part) is not None and np.isnan(getattr(self, part)):
                 raise GraceError(f"feature {self.name!r}: {part}=nan is not a bound; leave it out or give a number")
@@ -101,6 +106,8 @@ class Numeric:
         _check_cost(self)
         if self.spread is not None and not self.spread > 0:
             raise GraceError(f"feature {self.name!r}: spread={self.spread} is not positive")
+        if self.decimals is not None and abs(self.decimals) > MOST_DIGITS:
+            raise GraceError(f"feature {self.name!r}: decimals={self.decimals} is not within {MOST_DIGITS}")
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -322,6 +329,9 @@ def _check_translations(feature: Feature) -> None:
                     f"feature {feature.name!r}: translations[{language!r}] has an unknown part {word!r}; "
                     f"it may have {', '.join(allowed)}"
                 )
+            fitted(
+                words[word], WORD_TYPES.get(word, str), f"feature {feature.name!r}: translations[{language!r}]: {word}"
+            )
 
 
 def tail_of(domain: Domain) -> float:

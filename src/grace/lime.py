@@ -20,6 +20,7 @@ from grace.columns import is_small
 from grace.errors import GraceError
 from grace.explainer import Explainer
 from grace.features import Categorical, Feature, Floats, Value
+from grace.languages import fill
 from grace.models.base import checked_scores, class_codes
 from grace.schema import Schema
 
@@ -89,7 +90,7 @@ class LimeExplanation:
         """The reasons as sentences in the form the paper showed to its participants."""
         label = self.words.class_word(self.label)
         kind = label if label.isalpha() else f"“{label}”"
-        said = self.words.verb.format(**{"row": self.words.row, "class": label})
+        said = fill(self.words.verb, label, self.words.row)
         sentences = [f"The model {said}."]
         for reason in self.reasons[:most]:
             direction = "less" if reason.weight > 0 else "more"

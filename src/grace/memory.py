@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.parsing import shown
 
 if TYPE_CHECKING:
     import torch
@@ -63,10 +64,11 @@ class Size:
 def bytes_of(said: Any) -> int:
     """A number of bytes, from a whole number or from text such as "500MB", "1.5 GB" or "2GiB"."""
     if isinstance(said, bool) or not isinstance(said, int | str):
-        raise GraceError(f"memory={said!r}: give bytes as a whole number, or text such as '500MB' or '2GiB'")
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(said).lower())
+        raise GraceError(f"memory={shown(said)}: give bytes as a whole number, or text such as '500MB' or '2GiB'")
+    text = said if isinstance(said, str) else str(said) if abs(said) < 2**63 else ""
+    found = re.fullmatch(r"\s*(\d{1,19}(?:\.\d{1,19})?)\s*([a-z]*)\s*", text.lower())
     if found is None or found[2] not in UNITS:
-        raise GraceError(f"memory={said!r} is not a size; write it as '500MB', '1.5GB' or '2GiB'")
+        raise GraceError(f"memory={shown(said)} is not a size; write it as '500MB', '1.5GB' or '2GiB'")
     size = round(float(found[1]) * UNITS[found[2]])
     if size < LEAST:
         raise GraceError(f"memory={said!r} is too little; give at least {said_bytes(LEAST)}")

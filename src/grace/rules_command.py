@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from grace.errors import GraceError
+from grace.parsing import read_text
 from grace.terminal import read_table, write_text
 
 
@@ -37,8 +38,8 @@ def rules(
         raise click.UsageError("--take and --out go together: which suggestions, and where to write the schema")
     frame = read_table(data)
     try:
-        declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
-    except (GraceError, UnicodeDecodeError) as error:
+        declared = None if schema is None else Schema.from_json(read_text(Path(schema)))
+    except GraceError as error:
         raise GraceError(f"{schema}: {error}") from error
     known = Schema.infer(frame, target, like=declared)
     found = suggest(known, frame, most=most)

@@ -2,29 +2,55 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from grace.errors import GraceError
+from grace.features import Domain, Value
+from grace.parsing import fitted, read_json, read_text, shown
 
 FORMAT = 1
 HEAD = "grace.json"
+WEIGHTS, ARRAYS = "weights.safetensors", "training.safetensors"
+
+
+class NetworkHead(TypedDict):
+    """The hidden layers of a network."""
+
+    hidden: tuple[int, ...]
+
+
+class _Head(TypedDict):
+    schemas: list[Mapping[str, Any]]
+    domain: Domain
+    classes: list[Value]
+    settings: Mapping[str, Any]
+    network: NetworkHead | None
+
+
+class Head(_Head, total=False):
+    """The parts of the file and their types; those of `_Head` are always there."""
+
+    task: str
+    model_schema: Mapping[str, Any] | None
+    training_rows: int
+    su_rows: int
+    threshold: list[tuple[Value, float]] | None
+    model: Mapping[str, Any] | None
 
 
 def head_of(folder: Path) -> dict[str, Any]:
     """The settings of a saved explainer, of a format that this version reads."""
-    if not (folder / HEAD).is_file():
+    path = folder / HEAD
+    if not path.is_file():
         raise GraceError(f"{folder} is not a saved explainer: it has no {HEAD}")
-    try:
-        head: dict[str, Any] = json.loads((folder / HEAD).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as reason:
-        raise GraceError(f"{folder / HEAD} cannot be read: {reason}") from reason
+    head = read_json(read_text(path), str(path))
     if not isinstance(head, dict):
-        raise GraceError(f"{folder / HEAD} is damaged: not a JSON object")
+        raise GraceError(f"{path} is damaged: not a JSON object")
     if head.get("format") != FORMAT:
-        raise GraceError(f"{folder} has format {head.get('format')!r}; this version reads format {FORMAT}")
-    for part in ("schemas", "classes", "network"):
-        if part not in head:
-            raise GraceError(f"{folder / HEAD} is damaged: it has no {part!r}")
-    return head
+        raise GraceError(f"{folder} has format {shown(head.get('format'))}; this version reads format {FORMAT}")
+    found: dict[str, Any] = fitted(head, Head, f"{path} is damaged: it")
+    if not found["schemas"]:
+        raise GraceError(f"{path} is damaged: it has no schema")
+    return found

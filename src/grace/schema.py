@@ -33,10 +33,11 @@ from grace.features import (
 from grace.frames import as_frame, no_duplicates, said, some
 from grace.groups import cells_of, columns_from, group_feature
 from grace.languages import DEFAULT, load
-from grace.records import feature_from_dict, feature_to_dict, known_parts
-from grace.rules import Rule, Ruling, rule_to_json, rules_of
+from grace.parsing import read_json, record
+from grace.records import feature_to_dict, features_from
+from grace.rules import Rule, Ruling, rule_to_json, rules_from, rules_of
 from grace.rules.keeping import check_rules
-from grace.wording import caption, row_words, translated
+from grace.wording import caption, check_words, row_words, translated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,7 @@ class Schema:
     def __post_init__(self) -> None:
         no_duplicates([f.name for f in self.features], "feature")
         tail_of(self.domain)
+        check_words(self)
         object.__setattr__(self, "rules", rules_of(self.rules))
         if self.features and all(f.complete for f in self.features):
             check_rules(self)
@@ -310,19 +312,13 @@ class Schema:
     def from_dict(cls, data: Mapping[str, Any]) -> Schema:
         if not isinstance(data, Mapping) or not isinstance(data.get("features"), list | tuple):
             raise GraceError('a schema must be a JSON object with a list "features"')
-        parts = dict(data)
-        parts["features"] = tuple(feature_from_dict(f) for f in data["features"])
-        parts["classes"] = tuple(data.get("classes", ()))
-        parts["rules"] = tuple(data.get("rules", ()))
-        return cls(**known_parts(cls, parts, "schema"))
+        read = {"features": features_from(data["features"]), "rules": rules_from(data.get("rules", ()))}
+        plain_parts = {k: v for k, v in data.items() if k not in read}
+        return cls(**record(cls, {"features": (), **plain_parts}, "schema") | read)
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        try:
-            data = json.loads(text)
-        except ValueError as reason:
-            raise GraceError(f"the schema is not JSON: {reason}") from reason
-        return cls.from_dict(data)
+        return cls.from_dict(read_json(text, "the schema"))

@@ -10,7 +10,11 @@ from grace.errors import GraceError
 from grace.features import plain
 from grace.memory import bytes_of
 from grace.methods import METHODS
+from grace.parsing import shown, whole_number
 from grace.space import NORMS
+
+MOST = 1_000_000  # features, answers, steps and neighbours that can be asked for
+MOST_CALLS = 10**15
 
 CHOICES = {
     "method": tuple(METHODS),
@@ -57,25 +61,25 @@ class Settings:
             object.__setattr__(self, "memory", bytes_of(self.memory))
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
-                raise GraceError(f"{name}={getattr(self, name)!r} is unknown; use one of {', '.join(choices)}")
+                raise GraceError(f"{name}={shown(getattr(self, name))} is unknown; use one of {', '.join(choices)}")
         if self.among == "steady" and (self.method != "search" or self.prefer != "fewest"):
             raise GraceError(
                 "among='steady' chooses among answers with equally few features: use it with "
                 "method='search' and prefer='fewest'"
             )
+        for name in ("prove", "polish", "as_printed"):
+            if not isinstance(getattr(self, name), bool):
+                raise GraceError(f"{name}={shown(getattr(self, name))}: it must be True or False")
         for name in ("max_features", "n", "steps", "neighbours"):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise GraceError(f"{name}={number!r}: it must be a whole number of at least 1")
-        if isinstance(self.max_calls, bool) or not isinstance(self.max_calls, int) or self.max_calls < 0:
-            raise GraceError(f"max_calls={self.max_calls!r}: it must be a whole number, 0 for no limit")
+            whole_number(name, getattr(self, name), 1, MOST)
+        whole_number("max_calls", self.max_calls, 0, MOST_CALLS, " (0: no limit)")
         for name, most in (("gamma", 1.0), ("confidence", 0.999999), ("plausible", 0.999999), ("budget", float("inf"))):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= most:
                 limits = (
                     "of at least 0" if name == "budget" else f"between 0 and {'1' if name == 'gamma' else 'below 1'}"
                 )
-                raise GraceError(f"{name}={number!r}: it must be a number {limits}")
+                raise GraceError(f"{name}={shown(number)}: it must be a number {limits}")
 
 
 def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file as load_arrays
+import torch
 from safetensors.numpy import save_file as save_arrays
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from grace.errors import GraceError
+from grace.features import Categorical
+from grace.groups import flat, has_groups
 from grace.learning import anywhere
 from grace.models import wrap
 from grace.models.base import Model
@@ -30,14 +31,15 @@ from grace.models.identity import Identity, identity_of
 from grace.models.network import Network
 from grace.models.predictor import Predictor
 from grace.models.torch import TorchModel
-from grace.models.wrapping import wrap_file
-from grace.saved import FORMAT, HEAD, head_of
+from grace.models.wrapping import TASKS, wrap_file
+from grace.saved import ARRAYS, FORMAT, HEAD, WEIGHTS, head_of
+from grace.saved_arrays import training_arrays, weights
 from grace.schema import Schema
 
 if TYPE_CHECKING:
     from grace.explainer import Explainer
 
-WEIGHTS, ARRAYS = "weights.safetensors", "training.safetensors"
+MOST_LAYERS, MOST_UNITS = 100, 1_000_000
 
 
 def save(explainer: Explainer, directory: str | Path, *, background: bool = True) -> None:
@@ -132,14 +134,11 @@ def load(directory: str | Path, model: Any = None, *, same_model: bool = True) -
     unless `same_model` is false, it must be the one that the explainer was saved for. A file that holds no code is
     found again by itself."""
     where = Path(directory)
-    try:
-        head = head_of(where)
-        found = _load(where, head, _given(where, head, model, same_model))
-        if same_model:
-            _check_identity(where, head, found)
-        return found
-    except (KeyError, TypeError, AttributeError, StopIteration) as reason:
-        raise GraceError(f"{where / HEAD} is damaged: {type(reason).__name__} {reason}") from reason
+    head = head_of(where)
+    found = _load(where, head, _given(where, head, model, same_model))
+    if same_model:
+        _check_identity(where, head, found)
+    return found
 
 
 def _given(where: Path, head: dict[str, Any], model: Any, same_model: bool) -> Model | None:
@@ -198,37 +197,63 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
     from grace.explainer import Explainer
     from grace.settings import Settings, settings_of
 
-    schemas = [Schema.from_dict(s) for s in head["schemas"]]
-    schema = next(s for s in schemas if s.domain == head["domain"])
+    schemas = [_schema(s, where / HEAD) for s in head["schemas"]]
+    schema = next((s for s in schemas if s.domain == head["domain"]), None)
+    if schema is None:
+        raise GraceError(f"{where / HEAD} is damaged: it has no schema of the domain {head['domain']!r}")
+    for other in schemas:
+        check_alike(other, schema, where / HEAD)
+    settings = settings_of(Settings(), dict(head["settings"]))
     if model is None:
         if head["network"] is None:
             raise GraceError(f"{where} was saved without its model; load it with model=grace.wrap(...), or --model")
-        model = _network(where, head)
+        model = _network(where, head, schema)
     elif model.classes and list(model.classes) != head["classes"]:
         raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {where}: {head['classes']!r}")
     if head.get("threshold") and model.cutoffs is None:
         model = model.with_threshold(dict(head["threshold"]))
-    try:
-        arrays = load_arrays(where / ARRAYS)
-    except (OSError, SafetensorError) as reason:
-        raise GraceError(f"{where / ARRAYS} cannot be read: {reason}") from reason
+    su, background = training_arrays(where / ARRAYS, schema)
     explainer = Explainer(model, schema=schema, domain=schema.domain)
-    explainer.settings = settings_of(Settings(), head["settings"])
+    explainer.settings = settings
     explainer.training_rows, explainer.su_rows = head.get("training_rows", 0), head.get("su_rows", 0)
     explainer.schemas = {s.domain: s for s in schemas}
-    explainer.su = arrays.get("su")
-    explainer.background_rows = arrays.get("background")
+    explainer.su, explainer.background_rows = su, background
     explainer.folder = str(where.absolute())
     return explainer
 
 
-def _network(where: Path, head: dict[str, Any]) -> TorchModel:
-    schema = Schema.from_dict(head["model_schema"])
-    network = Network(schema, head["network"]["hidden"], len(head["classes"]) or 1)
-    try:
-        network.load_state_dict(load_file(where / WEIGHTS))
-    except (RuntimeError, OSError, SafetensorError) as reason:
-        raise GraceError(f"{where / WEIGHTS} does not fit {HEAD}: {str(reason).splitlines()[0]}") from reason
-    module = network.double().eval().requires_grad_(False)
+def _network(where: Path, head: dict[str, Any], grouped: Schema) -> TorchModel:
+    schema = _schema(head.get("model_schema"), where / HEAD)
+    check_alike(schema, grouped if has_groups(schema) else flat(grouped), where / HEAD)
+    hidden, classes = head["network"]["hidden"], len(head["classes"]) or 1
+    if len(hidden) > MOST_LAYERS or not all(1 <= size <= MOST_UNITS for size in hidden):
+        raise GraceError(f"{where / HEAD} is damaged: hidden layers have 1 to {MOST_UNITS:,} units")
     task = head.get("task", "classification")
+    if task not in TASKS:
+        raise GraceError(f"{where / HEAD} is damaged: task is {task!r}; it must be one of {', '.join(TASKS)}")
+    with torch.device("meta"):  # shapes alone: no memory is taken before the file is known to fit
+        expected = Network(schema, hidden, classes).state_dict()
+    state = weights(where / WEIGHTS, expected)
+    network = Network(schema, hidden, classes)
+    if not torch.equal(state["numeric"], network.numeric) or not (state["scale"] > 0).all():
+        raise GraceError(f"{where / WEIGHTS} does not fit {HEAD}: its numbers are scaled in another way")
+    network.load_state_dict(state)
+    module = network.double().eval().requires_grad_(False)
     return TorchModel(module, tuple(head["classes"]), outputs="logits", schema=schema, task=task)
+
+
+def _schema(data: Any, path: Path) -> Schema:
+    try:
+        return Schema.from_dict(data)
+    except GraceError as reason:
+        raise GraceError(f"{path} is damaged: {reason}") from None
+
+
+def check_alike(one: Schema, other: Schema, path: Path) -> None:
+    """Two schemas in a file are of the same features, however far they range."""
+
+    def kinds(schema: Schema) -> list[Any]:
+        return [(f.name, f.categories if isinstance(f, Categorical) else None) for f in schema.features]
+
+    if kinds(one) != kinds(other):
+        raise GraceError(f"{path} is damaged: its schemas have different features or categories")

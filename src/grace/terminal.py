@@ -104,10 +104,12 @@ def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
     if path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts(**how)))
         return
+    from grace.spreadsheets import defused_frame
+
     with whole(path) as fresh:
         frame = batch.to_frame(**how)
         if path.suffix == ".csv":
-            frame.to_csv(fresh, index_label="row")
+            defused_frame(frame).to_csv(fresh, index_label="row")
         else:
             frame.to_parquet(fresh)
 

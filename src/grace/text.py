@@ -16,10 +16,11 @@ from grace import languages
 from grace.columns import date_text, is_date
 from grace.degrees import By, Room, Said, Within, apart, check_style, difference, is_exact, short, style_of, values
 from grace.errors import GraceError
-from grace.features import Categorical, Feature, Numeric, Value
+from grace.features import Categorical, Feature, Numeric, Value, plain
 from grace.figures import asked_for, predicted
 from grace.languages import DEFAULT, FORMS, Facts, Language, Limits, Part
 from grace.numerals import decimal
+from grace.parsing import MOST_SEED, whole_number
 from grace.wording import class_word, feature_in, row_words
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def sentence(
     check_style(style)
     if template not in (None, *FORMS):
         raise GraceError(f"template={template!r} is unknown; use one of {', '.join(FORMS)}")
+    whole_number("seed", plain(seed), -MOST_SEED, MOST_SEED)
     if not e.success or e.contrast_class is None:
         return f"{said.failed(_facts(e, code, ()), reason(e, code))}."
     form, place = _drawn(e, said, template, seed)

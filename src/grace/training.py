@@ -21,6 +21,7 @@ from grace.models.base import class_codes, fill_value
 from grace.models.network import Network
 from grace.models.threshold import Threshold, cutoffs_of
 from grace.models.torch import TorchModel
+from grace.parsing import MOST_SEED, whole_number
 from grace.schema import Schema
 
 
@@ -85,6 +86,7 @@ def fit(
     training part has it. With `rare="other"`, categories with fewer than 10 rows become one of that name, and so does
     any that turns up later. `threshold` is the probability from which on a class is decided, as in `grace.wrap`.
     """
+    whole_number("seed", plain(seed), 0, MOST_SEED)
     if isinstance(data, Table):
         parts = data.split(seed)
         recipe = recipe or RECIPES.get(data.name, Recipe())

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from grace.columns import is_date
 from grace.errors import GraceError
 from grace.features import MISSING, WORDS, Categorical, Feature, Value
-from grace.languages import Language, load
+from grace.languages import Language, check_template, fill, load
+from grace.parsing import fitted
 
 if TYPE_CHECKING:
     from grace.schema import Schema
@@ -68,11 +69,9 @@ def class_word(words: Mapping[str, Any], label: Value, language: Language) -> st
     given = words["class_words"].get(str(label))
     if given is not None:
         return str(given)
-    return (
-        words["cluster"].format(**{"class": label})
-        if words["cluster"]
-        else language.label(caption(words, label, language))
-    )
+    if words["cluster"]:
+        return fill(words["cluster"], label)
+    return language.label(caption(words, label, language))
 
 
 def caption(words: Mapping[str, Any], label: Value, language: Language) -> str:
@@ -81,8 +80,24 @@ def caption(words: Mapping[str, Any], label: Value, language: Language) -> str:
         return worded(label, words["classes"])
     target = str(words["target"]).replace("_", " ").strip()
     if target.lower() in NO_NAMES:
-        return language.WORDS.numbered.format(**{"class": label})
+        return fill(language.WORDS.numbered, label)
     return f"{target} = {label}"
+
+
+def check_words(schema: Schema) -> None:
+    """An error that names the word of a schema, in its own language or another, that is none or has other places to
+    fill in than those for the row and the class."""
+    check_template(schema.verb, "the schema's verb")
+    hints = {"row": str, "rows": str, "verb": str, "class_words": Mapping[str, str]}
+    for code, words in fitted(
+        schema.translations, Mapping[str, Mapping[str, Any]], "the schema's translations"
+    ).items():
+        for part, said in words.items():
+            what = f"translations[{code!r}]: {part}"
+            if part not in ROW_WORDS:
+                raise GraceError(f"{what} cannot be translated; what can is {', '.join(ROW_WORDS)}")
+            fitted(said, hints[part], what)
+        check_template(words.get("verb", ""), f"translations[{code!r}]: verb")
 
 
 def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:
@@ -90,7 +105,7 @@ def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:
     for part in words:
         if part not in (*ROW_WORDS, "features"):
             raise GraceError(f"{part!r} cannot be translated; what can is {', '.join(ROW_WORDS)}, features")
-    of_features: Mapping[str, Mapping[str, Any]] = words.get("features", {})
+    of_features = fitted(words.get("features", {}), Mapping[str, Mapping[str, Any]], f"words in {code!r}: features")
     for name in of_features:
         schema.index(name)
     features = tuple(

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from grace.experiments.judge import HIGHER, LOWER, MEASURES, Verdict
+from grace.spreadsheets import defused_frame
 from grace.terminal import write_text
 
 REFERENCE = "search"
@@ -131,8 +132,8 @@ class Results:
         """results.csv, pairs.csv, results.md and results.html in a directory."""
         place = Path(out)
         place.mkdir(parents=True, exist_ok=True)
-        write_text(place / "results.csv", self.frame().to_csv(index=False, float_format="%.6g"))
-        write_text(place / "pairs.csv", self.pairs().to_csv(index=False, float_format="%.6g"))
+        write_text(place / "results.csv", defused_frame(self.frame()).to_csv(index=False, float_format="%.6g"))
+        write_text(place / "pairs.csv", defused_frame(self.pairs()).to_csv(index=False, float_format="%.6g"))
         write_text(place / "results.md", self.markdown())
         write_text(place / "results.html", self.html())
 

@@ -6,6 +6,7 @@ nothing outside names a language, but for DEFAULT.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,6 +22,7 @@ from grace.numerals import decimal
 
 DEFAULT = "en"
 FORMS = ("had", "because", "typical")
+PLACES = re.compile(r"\{(?:row|class)\}")
 MOST_NAMED = 3  # features that a condition names; more are counted
 
 
@@ -152,6 +154,18 @@ def load(code: str) -> Language:
     if code not in names():
         raise GraceError(f"there is no language {code!r}; there are {', '.join(names())}")
     return cast(Language, import_module(f"{__name__}.{code}"))
+
+
+def fill(template: str, label: Value, row: str = "") -> str:
+    """A verb or name with the row and the class filled in where it says {row} and {class}, and nowhere else."""
+    words = {"{row}": row, "{class}": str(label)}
+    return PLACES.sub(lambda found: words[found[0]], template)
+
+
+def check_template(template: str, what: str) -> None:
+    """Refuse a template with any other places to fill in: it is plain text, not a format string of Python's."""
+    if not isinstance(template, str) or re.search(r"[{}]", PLACES.sub("", template)):
+        raise GraceError(f"{what} is {template!r}; beside {{row}} and {{class}} it must be plain text without braces")
 
 
 def listed(parts: Sequence[str], last: str) -> str:

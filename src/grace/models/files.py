@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from grace.errors import GraceError
+from grace.parsing import check_size, read_json, read_text
 
 XGBOOST, LIGHTGBM, CATBOOST, ONNX = "XGBoost", "LightGBM", "CatBoost", "ONNX"
 EXPORT, PYTHON = "torch.export", "Python"
@@ -108,8 +108,7 @@ def model_file(spec: str | Path) -> ModelFile:
         raise GraceError(f"{path}: a model file ends in {', '.join(KINDS)}; or give FILE.py:NAME")
     if suffix == ".py" and not name.isidentifier():
         raise GraceError(f"{path} holds code: name the model in it, as in {path}:model")
-    if where.stat().st_size > MOST_BYTES:
-        raise GraceError(f"{path} is larger than {MOST_BYTES >> 30} GB; that is no model of a table")
+    check_size(where, MOST_BYTES)
     try:
         with where.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -126,10 +125,7 @@ def _kind(path: Path, usual: str) -> str:
         start = stream.read(1 << 16)
     if b'"learner"' in start:
         return XGBOOST
-    try:
-        keys = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as reason:
-        raise GraceError(f"{path} is not JSON; it should be a model that XGBoost or CatBoost saved") from reason
+    keys = read_json(read_text(path), str(path))
     if isinstance(keys, dict) and "features_info" in keys:
         return CATBOOST
     if isinstance(keys, dict) and "learner" in keys:

@@ -211,7 +211,10 @@ class SameOutputs:
     end: str
 
     def __call__(self, scores: Floats, out: Any) -> Bools:
-        out = np.asarray(out, dtype=np.float64).reshape(len(scores), -1)
+        out = np.asarray(out, dtype=np.float64)
+        if np.shape(out)[:1] != (len(scores),):
+            return np.zeros(len(scores), dtype=bool)
+        out = out.reshape(len(scores), -1)
         expected = scores[:, 1:] if out.shape[1] == 1 and scores.shape[1] == 2 else scores
         unit = np.maximum(1, np.abs(expected).max(axis=1, keepdims=True))  # by which single precision rounds
         if self.end in ("softmax", "log_softmax"):
@@ -239,6 +242,10 @@ def _unsure(model: Any, ask: Any, scores: Floats) -> str:
 
 
 def _input(model: Any, rows: Floats) -> Any:
+    """Rows as the model was fitted on them: with its columns, and where it knows clusters in their precision, as
+    k-means takes no other."""
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    rows = rows.astype(getattr(getattr(last, "cluster_centers_", None), "dtype", rows.dtype), copy=False)
     names = getattr(model, "feature_names_in_", None)
     return rows if names is None else pd.DataFrame(rows, columns=names)
 

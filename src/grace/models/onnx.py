@@ -16,6 +16,7 @@ from grace.features import Floats, Value
 from grace.models.base import Model
 from grace.models.checking import Origin
 from grace.models.layers import Layers, SameOutputs, module, sigmoids
+from grace.models.onnx_files import Session, read_proto
 from grace.models.predictor import Predictor, Way
 from grace.models.threshold import Cutoffs
 from grace.models.torch import TorchModel
@@ -40,6 +41,7 @@ def onnx_model(
     kind = "numbers" if number else outputs
     if type(model).__name__ == "InferenceSession":
         return _of_session(model, kind, classes, schema, task)
+    model = read_proto(model)
     content = model.SerializeToString()
     read = _layers(model)
     fits = read is not None and len(read[0][-1][1]) in ((1,) if number else (1, len(classes or ())))
@@ -85,29 +87,6 @@ def _black_box(
     return found.with_cutoffs(cutoffs)
 
 
-def onnx_proto(path: str) -> Any:
-    """The model in an ONNX file."""
-    try:
-        import onnx
-    except ImportError as missing:
-        raise GraceError("reading ONNX needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
-    try:
-        return onnx.load(path)
-    except Exception as reason:  # whatever a damaged file makes protobuf raise
-        raise GraceError(f"{path} cannot be read as ONNX: {type(reason).__name__}") from reason
-
-
-def _session(content: bytes) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as missing:
-        raise GraceError("this ONNX model needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
-    try:
-        return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    except Exception as reason:  # onnxruntime has a class of its own for each way to be wrong
-        raise GraceError(f"onnxruntime refuses the ONNX model: {str(reason).splitlines()[0]}") from reason
-
-
 class _Evaluator:
     """onnx's reference evaluator behind the two methods of a session that are used here."""
 
@@ -151,8 +130,10 @@ class GraphOutputs:
 
     @cached_property
     def session(self) -> Any:
+        import onnx
+
         try:
-            return _session(self.content)
+            return Session(onnx.load_from_string(self.content))
         except GraceError:
             if self.fallback:
                 return _Evaluator(self.content)
@@ -177,18 +158,23 @@ def _input_of(session: Any) -> tuple[str, Any]:
 
 
 def _outputs(session: Any, rows: Floats) -> Any:
+    """The outputs, or one clear line of what went wrong."""
     name, kind = _input_of(session)
-    out = session.run(None, {name: rows.astype(kind)})[-1]
-    if isinstance(out, list):  # one dict of classes per row
-        return np.array([list(row.values()) for row in out])
+    try:
+        out = session.run(None, {name: rows.astype(kind)})[-1]
+        if isinstance(out, list):  # one dict of classes per row
+            out = np.array([list(row.values()) for row in out])
+    except Exception as reason:  # onnxruntime has a class of its own for each way to be wrong
+        line = (str(reason).strip() or type(reason).__name__).splitlines()[0]
+        raise GraceError(f"the ONNX model failed on {len(rows)} rows: {line}") from reason
+    if np.shape(out)[:1] != (len(rows),):
+        raise GraceError(f"the ONNX model returned shape {np.shape(out)} for {len(rows)} rows")
     return out
 
 
 def _layers(proto: Any) -> tuple[Layers, str] | None:
     """Linear layers and the activation between them; None if the graph is anything else than a chain of these."""
-    from onnx import numpy_helper
-
-    constants = {t.name: np.asarray(numpy_helper.to_array(t), dtype=np.float64) for t in proto.graph.initializer}
+    constants = {t.name: t for t in proto.graph.initializer}
     here = [i.name for i in proto.graph.input if i.name not in constants]
     if len(here) != 1:
         return None
@@ -197,22 +183,36 @@ def _layers(proto: Any) -> tuple[Layers, str] | None:
     found: list[str] = []
     nodes = list(proto.graph.node)
     for place, node in enumerate(nodes):
+        if len(node.output) == 0 or (len(node.input) == 0) != (node.op_type == "Constant"):
+            return None
         if node.op_type == "Constant":
-            constants[node.output[0]] = np.asarray(numpy_helper.to_array(node.attribute[0].t), dtype=np.float64)
+            constants |= dict.fromkeys(node.output, next((a.t for a in node.attribute if a.name == "value"), None))
             continue
-        fixed = [constants[name] for name in node.input if name in constants]
         if [name for name in node.input if name not in constants and name] != [current]:
             return None
+        fixed = [_array(constants[name]) for name in node.input if name in constants]
         current = node.output[0]
         if node.op_type in SKIPPED or (node.op_type in ENDS and place == len(nodes) - 1):
             continue
         if node.op_type in ACTIVATIONS and len(found) < len(layers):
             found.append(ACTIVATIONS[node.op_type])
-        elif node.input[0] in constants or not _linear(node, fixed, layers, len(found)):
+        elif node.input[0] in constants or not _linear(node, [f for f in fixed if f is not None], layers, len(found)):
             return None
     if not layers or current != proto.graph.output[-1].name or len(found) != len(layers) - 1 or len(set(found)) > 1:
         return None
+    if not all(np.isfinite(part).all() for layer in layers for part in layer):
+        raise GraceError("the ONNX model has weights that are not finite")
     return layers, found[0] if found else "identity"
+
+
+def _array(tensor: Any) -> Floats | None:
+    """A constant as numbers; None if it is something else, or damaged."""
+    from onnx import numpy_helper
+
+    try:
+        return np.asarray(numpy_helper.to_array(tensor), dtype=np.float64)
+    except Exception:  # sizes that do not fit, unknown types, text: whatever onnx makes of them
+        return None
 
 
 def _linear(node: Any, fixed: list[Floats], layers: Layers, activations: int) -> bool:
@@ -223,15 +223,18 @@ def _linear(node: Any, fixed: list[Floats], layers: Layers, activations: int) ->
             layers[-1] = (weight, bias + fixed[0].reshape(-1))
             return True
         return False
-    if node.op_type == "MatMul" and len(fixed) == 1 and fixed[0].ndim == 2:
+    if node.op_type not in ("MatMul", "Gemm") or not fixed or fixed[0].ndim != 2 or 0 in fixed[0].shape:
+        return False
+    parts = {a.name: a.i if a.name.startswith("trans") else a.f for a in node.attribute}
+    weight = (fixed[0].T if parts.get("transB", 0) else fixed[0]) * parts.get("alpha", 1.0)
+    width = weight.shape[1]
+    if layers and len(layers[-1][1]) != len(weight):
+        return False
+    if node.op_type == "MatMul":
         layers.append((fixed[0], np.zeros(fixed[0].shape[1])))
-        return True
-    if node.op_type == "Gemm" and fixed and fixed[0].ndim == 2:
-        parts = {a.name: a.i if a.name.startswith("trans") else a.f for a in node.attribute}
-        if parts.get("transA", 0):
-            return False
-        weight = (fixed[0].T if parts.get("transB", 0) else fixed[0]) * parts.get("alpha", 1.0)
-        bias = fixed[1].reshape(-1) * parts.get("beta", 1.0) if len(fixed) > 1 else np.zeros(weight.shape[1])
-        layers.append((weight, np.broadcast_to(bias, weight.shape[1]).copy()))
-        return True
-    return False
+        return len(fixed) == 1
+    bias = fixed[1].reshape(-1) * parts.get("beta", 1.0) if len(fixed) > 1 else np.zeros(width)
+    if parts.get("transA", 0) or len(fixed) != sum(map(bool, node.input)) - 1 or bias.size not in (1, width):
+        return False
+    layers.append((weight, np.broadcast_to(bias, width).copy()))
+    return True

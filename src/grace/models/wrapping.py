@@ -17,7 +17,8 @@ from grace.models.boosting import booster_asked, booster_classes, booster_column
 from grace.models.estimators import estimator, is_estimator
 from grace.models.files import ONNX, ModelFile, model_file, read
 from grace.models.layers import exact
-from grace.models.onnx import is_onnx, onnx_model, onnx_proto
+from grace.models.onnx import is_onnx, onnx_model
+from grace.models.onnx_files import read_proto
 from grace.models.predictor import Predictor, Way
 from grace.models.threshold import Cutoffs, Threshold
 from grace.models.torch import Encode, TorchModel
@@ -67,7 +68,7 @@ def wrap(
 def wrap_file(file: ModelFile, *, known: bool = False, **how: Any) -> Model:
     """The model in a file, with arguments of `wrap`; `known` if its hash is that of one that was read before."""
     inner = read(file, known=known)
-    found = wrap(onnx_proto(inner) if file.kind == ONNX else inner, **how)
+    found = wrap(read_proto(inner) if file.kind == ONNX else inner, **how)
     found.file = file
     return found
 

@@ -5,11 +5,12 @@ A backdrop is small and plain, so that it can travel with an explanation where t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from grace.errors import GraceError
+from grace.parsing import record
 
 MOST_SHOWN = 8  # changes that a picture shows, the largest; some methods change everything
 SIDES = ("original", "contrast", "other")  # the class the model gave, that of the contrast, any other
@@ -23,6 +24,11 @@ class Histogram:
     edges: tuple[float, ...]
     original: tuple[int, ...]
     contrast: tuple[int, ...]
+
+    def fits(self) -> bool:
+        """Whether there is a count for each bin."""
+        bins = len(self.edges) - 1 if self.edges else len(self.original)
+        return len(self.original) == len(self.contrast) == bins > 0 and list(self.edges) == sorted(set(self.edges))
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,11 @@ class Curve:
         """Where the model changes its mind."""
         return tuple(stop for _, stop, _ in self.stretches[:-1])
 
+    def fits(self) -> bool:
+        """Whether there is a number for each value, or none at all."""
+        lengths = {len(self.original), len(self.contrast), len(self.other)} - {0}
+        return bool(self.values) and lengths <= {len(self.values)} and all(s in SIDES for *_, s in self.stretches)
+
 
 @dataclass(frozen=True)
 class Map:
@@ -54,6 +65,12 @@ class Map:
     original: tuple[tuple[float, ...], ...]
     contrast: tuple[tuple[float, ...], ...]
     points: tuple[tuple[float, float, str], ...]
+
+    def fits(self) -> bool:
+        """Whether there is a number for each (y, x)."""
+        square = [len(self.x)] * len(self.y)
+        same = all([len(line) for line in lead] == square for lead in (self.original, self.contrast))
+        return same and len(self.x) > 1 < len(self.y) and all(side in SIDES for *_, side in self.points)
 
 
 @dataclass(frozen=True)
@@ -78,30 +95,17 @@ class Backdrop:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Backdrop:
         """The backdrop that `to_dict` wrote."""
-        try:
-            return cls(
-                rows=None if data["rows"] is None else (int(data["rows"][0]), int(data["rows"][1])),
-                histograms={k: Histogram(**frozen_parts(v)) for k, v in data["histograms"].items()},
-                curves={k: Curve(**frozen_parts(v)) for k, v in data["curves"].items()},
-                map=Map(**frozen_parts(data["map"])) if data.get("map") is not None else None,
-            )
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as reason:
-            raise GraceError(f"the backdrop is damaged ({reason}); leave it out, or write it again") from reason
+        found = cls(**record(cls, data, "the backdrop is damaged: it"))
+        if not all(part.fits() for part in (*found.histograms.values(), *found.curves.values(), found.map) if part):
+            raise GraceError("the backdrop is damaged: its parts have not as many numbers each; leave it out")
+        return found
 
 
 def plain_parts(part: Histogram | Curve | Map) -> dict[str, Any]:
     return {name: _plain(value, 5 if name in SIDES else 17) for name, value in vars(part).items()}
 
 
-def frozen_parts(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _frozen(value) for name, value in data.items()}
-
-
 def _plain(value: Any, digits: int) -> Any:
     if isinstance(value, tuple):
         return [_plain(v, digits) for v in value]
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(v) for v in value) if isinstance(value, Sequence) and not isinstance(value, str) else value

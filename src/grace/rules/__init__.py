@@ -23,6 +23,7 @@ import pandas as pd
 from grace.errors import GraceError
 from grace.features import Value
 from grace.numerals import decimal
+from grace.parsing import fitted
 
 if TYPE_CHECKING:
     from grace.rules.suggesting import Suggestion
@@ -205,16 +206,19 @@ def rule_to_json(rule: Rule) -> str | dict[str, Any]:
     return str(rule)
 
 
+def rules_from(data: Any) -> tuple[Rule, ...]:
+    """The rules that `rule_to_json` wrote."""
+    return rules_of(fitted(data, tuple[str | Mapping[str, Any], ...], "schema: rules"))
+
+
 def _from_dict(data: Mapping[str, Any]) -> Rule:
     from grace.rules.reading import read
 
     rule = read(str(data.get("rule", "")))
     if not isinstance(rule, Follows) or set(data) - {"rule", "values"}:
         raise GraceError(f"rule {dict(data)!r}: an object is for a rule such as 'a follows b' and its values")
-    try:
-        return Follows(rule.feature, rule.of, tuple((a, b) for a, b in data.get("values", ())))
-    except (TypeError, ValueError):
-        raise GraceError(f"rule {str(rule)!r}: values must be pairs of a category and what it decides") from None
+    what = f"rule {str(rule)!r}: values, pairs of a category and what it decides,"
+    return Follows(rule.feature, rule.of, fitted(data.get("values", ()), tuple[tuple[Value, Value], ...], what))
 
 
 def suggest(schema: Schema, frame: Any, *, most: int = 20) -> list[Suggestion]:

@@ -68,6 +68,8 @@ def _check(schema: Schema, rule: Rule) -> None:
             _codes(schema[condition.feature], condition)
     if isinstance(rule, Follows) and not isinstance(features[1], Categorical):
         raise GraceError(f"feature {rule.of!r} is a number; only a category decides the value of another feature")
+    if isinstance(rule, Follows):
+        decided(schema, rule)
 
 
 def completed(schema: Schema, rows: Floats) -> Schema:
@@ -241,6 +243,8 @@ def decided(schema: Schema, rule: Follows) -> Tensor:
     assert isinstance(of, Categorical)
     out = torch.full((len(of.categories),), torch.nan, dtype=torch.float64)
     for category, value in rule.values:
+        if isinstance(feature, Numeric) and isinstance(value, str | bool):
+            raise GraceError(f"feature {feature.name!r} is a number and cannot be {value!r}")
         out[_category(of, category)] = _category(feature, value) if isinstance(feature, Categorical) else float(value)
     return out
 

@@ -25,6 +25,7 @@ TOKEN = re.compile(
     r"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<sign><=|>=|==|!=|[=<>+\-*/(),])|(?P<word>[^\W\d][\w.]*))"
 )
 SIGNS = ("==", "!=", "<=", "<", ">=", ">", "=")
+SMALLEST, LARGEST = 1e-60, 1e60  # numbers of a rule, so that no product or quotient of two is 0 or infinite
 COMPARED = ("<=", "<", ">=", ">", "=", "==")
 
 
@@ -86,14 +87,14 @@ class _Reader:
         terms: list[tuple[str, float]] = []
         constant, sign = 0.0, -1.0 if self.take("-") else 1.0
         while True:
-            factor = float(self.need("number", "a number")) if self.next.kind == "number" else None
+            factor = self.number() if self.next.kind == "number" else None
             if factor is not None and not self.take("*"):
                 constant += sign * factor
             else:
                 name = self.need("word", "a feature")
                 if factor is None and self.take("*"):
-                    factor = float(self.need("number", "a number"))
-                below = float(self.need("number", "a number")) if self.take("/") else 1.0
+                    factor = self.number()
+                below = self.number() if self.take("/") else 1.0
                 if below == 0:
                     self.wrong("it divides by 0")
                 terms.append((name, sign * (1.0 if factor is None else factor) / below))
@@ -102,12 +103,19 @@ class _Reader:
                 return Sum(tuple(terms), constant)
             sign = -1.0 if more == "-" else 1.0
 
+    def number(self) -> float:
+        said = self.need("number", "a number")
+        number = float(said)
+        if number and not SMALLEST <= number <= LARGEST:
+            self.wrong(f"the number {said[:12]!r} is not between {SMALLEST:g} and {LARGEST:g}")
+        return number
+
     def value(self) -> Value:
         if word := self.take("true", "false"):
             return word == "true"
         sign = -1.0 if self.take("-") else 1.0
         if self.next.kind == "number" or sign < 0:
-            number = sign * float(self.need("number", "a number"))
+            number = sign * self.number()
             return int(number) if number.is_integer() else number
         if self.next.kind == "text":
             return re.sub(r"\\(.)", r"\1", self.need("text", "text")[1:-1])

@@ -20,10 +20,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from grace.errors import GraceError
+from grace.parsing import fitted, read_json, read_text
 from grace.saved import HEAD
+from grace.spreadsheets import defused, restored
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +41,16 @@ ABOUT = {
     "question": "other settings",
     "part_rows": "parts of another size",
 }
+
+
+class About(TypedDict):
+    """What a manifest says, and of which types."""
+
+    input: NotRequired[str]
+    explainer: NotRequired[str]
+    question: NotRequired[Mapping[str, Any]]
+    part_rows: NotRequired[int]
+    done: NotRequired[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -64,12 +76,13 @@ class Place:
         if not path.exists():
             return None
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as reason:
-            raise GraceError(f"{path} cannot be read: {reason}; choose another folder") from reason
+            found = read_json(read_text(path), str(path))
+        except GraceError as reason:
+            raise GraceError(f"{reason}; choose another folder") from reason
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise GraceError(f"{path} is of another version of GRACE; choose another folder")
-        return found
+        about: dict[str, Any] = fitted(found, About, f"{path} is damaged: it")
+        return about
 
     def begin(self, about: Mapping[str, Any], explainer: Path) -> None:
         """Make the folder that of a job, or find that it is that of this very job already. A job of which no part is
@@ -222,7 +235,8 @@ def rejects(folder: str | Path) -> pd.DataFrame:
     import pandas as pd
 
     kinds = {"row": "int64", "column": "object", "reason": "object"}
-    parts = [pd.read_csv(path, dtype=kinds, keep_default_na=False) for path in _set_aside(Path(folder))]
+    how: dict[str, Any] = {"dtype": {"row": kinds["row"]}, "converters": dict.fromkeys(("column", "reason"), restored)}
+    parts = [pd.read_csv(path, keep_default_na=False, **how).astype(kinds) for path in _set_aside(Path(folder))]
     frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(kinds)).astype(kinds)
     return frame.set_index("row")
 
@@ -239,7 +253,8 @@ def _count(path: Path) -> int:
 
 def _lines(rejects: Sequence[tuple[Any, ...]]) -> bytes:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([("row", "column", "reason"), *rejects])
+    lines = [("row", "column", "reason"), *rejects]
+    csv.writer(out, lineterminator="\n").writerows([[defused(cell) for cell in line] for line in lines])
     return out.getvalue().encode()
 
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from grace.errors import GraceError
 from grace.features import Value
+from grace.parsing import read_json, read_text, record
 from grace.schema import Schema
 
 FORMAT = 1
@@ -77,6 +77,11 @@ class Study:
             raise GraceError("a study needs at least one item and one arm")
         if not 0 <= self.min_minutes < 24 * 60:
             raise GraceError(f"min_minutes={self.min_minutes}: give minutes, such as {MINUTES[self.task]}")
+        for arm in self.arms:
+            if arm.method not in METHODS:
+                raise GraceError(f"an arm's method is {arm.method!r}; it must be {' or '.join(METHODS)}")
+            if not all(arm.method in item.accounts for item in self.items):
+                raise GraceError(f"an item has no account by {arm.method}, which an arm of the study shows")
 
     def shown(self, arm: int, item: int) -> tuple[Account, str, bool]:
         """What an arm shows of an item: the account, its text there, and whether there is a picture."""
@@ -103,16 +108,10 @@ class Study:
 
     @classmethod
     def from_json(cls, written: str) -> Study:
-        parts: dict[str, Any] = json.loads(written)
-        if parts.pop("format", None) != FORMAT:
+        parts = read_json(written, "the study")
+        if not isinstance(parts, dict) or parts.pop("format", None) != FORMAT:
             raise GraceError(f"this version reads studies of format {FORMAT}")
-        parts["schema"] = Schema.from_dict(parts["schema"])
-        parts["arms"] = tuple(Arm(**arm) for arm in parts["arms"])
-        parts["items"] = tuple(
-            Item(**{**item, "accounts": {k: Account(**a) for k, a in item["accounts"].items()}})
-            for item in parts["items"]
-        )
-        return cls(**parts)
+        return cls(**record(cls, parts, "the study"))
 
 
 def load(directory: str | Path) -> Study:
@@ -121,8 +120,6 @@ def load(directory: str | Path) -> Study:
     if not file.is_file():
         raise GraceError(f"{directory} is not a study: it has no {DESIGN}; make one with grace study new")
     try:
-        return Study.from_json(file.read_text(encoding="utf-8"))
+        return Study.from_json(read_text(file))
     except GraceError as reason:
         raise GraceError(f"{file}: {reason}") from reason
-    except (ValueError, KeyError, TypeError, AttributeError) as reason:
-        raise GraceError(f"{file} is damaged: {type(reason).__name__} {reason}") from reason

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from grace.errors import GraceError
+from grace.spreadsheets import defused, restored
 from grace.study.design import METHODS, MINUTES, RESPONSES, load
 from grace.study.store import Store, completion_code
 
@@ -46,6 +47,8 @@ def responses_of(directory: str | Path) -> list[Response]:
     for who in Store(Path(directory) / RESPONSES).participants():
         if who.answer is None or who.submitted is None:
             continue
+        if not 0 <= who.arm < len(study.arms):
+            raise GraceError(f"{directory}: an answer is of arm {who.arm}, and the study has {len(study.arms)}")
         answer, arm = who.answer, study.arms[who.arm]
         out.append(
             Response(
@@ -98,7 +101,7 @@ def read_csv(path: str | Path) -> list[Response]:
             continue
         if len(line) != len(head):
             raise GraceError(f"{path}, line {number}: {len(line)} cells, but there are {len(head)} columns")
-        cells = dict(zip(head, (cell.strip() for cell in line), strict=True))
+        cells = dict(zip(head, (restored(cell.strip()) for cell in line), strict=True))
         try:
             out.append(_response(cells, number))
         except ValueError as reason:
@@ -155,4 +158,4 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return "" if value is None else str(value)
+    return "" if value is None else str(defused(value))

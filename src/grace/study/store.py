@@ -20,6 +20,7 @@ from typing import Any
 
 from grace.errors import GraceError
 from grace.features import Value
+from grace.parsing import fitted, read_json
 
 HOLD = 3600.0  # seconds after which a participant who has not answered counts as gone
 PATIENCE = 30.0  # seconds to wait for others who are writing
@@ -192,8 +193,13 @@ def _read(row: tuple[Any, ...]) -> Participant:
         attention=bool(attention),
         intuitive=ratings[0],
         comprehensible=ratings[1],
-        adjusted=None if adjusted is None else json.loads(adjusted),
+        adjusted=None if adjusted is None else _row(adjusted),
         predicted=predicted,
         correct=None if correct is None else bool(correct),
     )
     return Participant(token, arm, item, started, bool(withdrawn), submitted, answer)
+
+
+def _row(written: str) -> Mapping[str, Value]:
+    found: Mapping[str, Value] = fitted(read_json(written, "an answer"), Mapping[str, Value], "an answer")
+    return found

@@ -13,7 +13,7 @@ from decimal import Decimal
 from grace.degrees import Becomes, By, Instead, Said, Times, Way, Within
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Numeric, Value
-from grace.languages import DEFAULT, en, load
+from grace.languages import DEFAULT, en, fill, load
 from grace.schema import Schema
 from grace.wording import class_word, feature_in, row_words
 
@@ -59,7 +59,7 @@ def _class(rest: str, schema: Schema) -> Value:
     """The class in "classified the row as A rather than B. ..."."""
     words = row_words(schema, DEFAULT)
     for label in schema.classes:
-        said = words["verb"].format(**{"row": words["row"], "class": class_word(words, label, load(DEFAULT))})
+        said = fill(words["verb"], class_word(words, label, load(DEFAULT)), words["row"])
         if rest.startswith(said + VERSUS):
             return label
     raise GraceError(f"no class of the schema is meant by {rest!r}")

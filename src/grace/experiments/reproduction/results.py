@@ -10,6 +10,7 @@ from grace.errors import GraceError
 from grace.experiments.reproduction import figures, page, tables
 from grace.experiments.reproduction.plan import Plan
 from grace.experiments.reproduction.store import Store
+from grace.spreadsheets import defused_frame
 from grace.terminal import write_text
 
 BRIEF = (0, 1, 3, 4, 5, 7, 8)  # columns of the readers' table for a screen
@@ -28,7 +29,7 @@ class Reproduction:
         self.place.mkdir(parents=True, exist_ok=True)
         undone = []
         for name, frame in self.frames.items():
-            write_text(self.place / f"{name}.csv", frame.to_csv(index=False, float_format="%.6g"))
+            write_text(self.place / f"{name}.csv", defused_frame(frame).to_csv(index=False, float_format="%.6g"))
         try:
             figures.draw(self.frames, self._patient(), self.place)
         except GraceError as reason:

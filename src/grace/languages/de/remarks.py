@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from grace.features import Feature
-from grace.languages import Facts, Limits, listed, percent, shown, some_of
+from grace.languages import Facts, Limits, fill, listed, percent, shown, some_of
 from grace.languages.de.words import AND, COUNT, PERCENT, label, number, quoted
 from grace.numerals import decimal
 
@@ -56,7 +56,7 @@ def _conditions(limits: Limits) -> str:
 
 
 def failed(facts: Facts, reason: str) -> str:
-    return f"Das Modell hat {facts.verb.format(**{'row': facts.row, 'class': facts.before})}; {reason}"
+    return f"Das Modell hat {fill(facts.verb, facts.before, facts.row)}; {reason}"
 
 
 def reason(miss: Mapping[str, Any], limits: Limits) -> str:

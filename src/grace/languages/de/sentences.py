@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from grace.degrees import LITTLE, Becomes, By, Instead, Said, Times, Way, Within
 from grace.features import Feature, Numeric
-from grace.languages import Facts, Part, category, grouped, listed, upper
+from grace.languages import Facts, Part, category, fill, grouped, listed, upper
 from grace.languages.de.words import AND, POSITIVE, TIMES, VALUE_UNITS, amount, measured, number, quoted
 
 
@@ -115,7 +115,7 @@ def _together(parts: Sequence[Part], verb: Callable[[Feature], str], say: Callab
 def _classed(facts: Facts, said: str, instead: str) -> str:
     """ "die Patientin als gutartig statt als bösartig eingestuft"."""
     before = "als " if "als {class}" in facts.verb else ""
-    return facts.verb.format(**{"row": facts.row, "class": f"{said} statt {before}{instead}"})
+    return fill(facts.verb, f"{said} statt {before}{instead}", facts.row)
 
 
 def _then(facts: Facts) -> str:

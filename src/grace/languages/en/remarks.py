@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from grace.features import Feature
-from grace.languages import Facts, Limits, listed, percent, shown, some_of
+from grace.languages import Facts, Limits, fill, listed, percent, shown, some_of
 from grace.languages.en.words import AND, COUNT, PERCENT, number
 from grace.numerals import decimal
 
@@ -55,7 +55,7 @@ def _conditions(limits: Limits) -> list[str]:
 
 
 def failed(facts: Facts, reason: str) -> str:
-    return f"The model {facts.verb.format(**{'row': facts.row, 'class': facts.before})}; {reason}"
+    return f"The model {fill(facts.verb, facts.before, facts.row)}; {reason}"
 
 
 def reason(miss: Mapping[str, Any], limits: Limits) -> str:

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from grace.degrees import LITTLE, Becomes, By, Instead, Said, Times, Way, Within
 from grace.features import Feature, Numeric
-from grace.languages import Facts, Part, category, grouped, listed, upper
+from grace.languages import Facts, Part, category, fill, grouped, listed, upper
 from grace.languages.en.words import AND, TIMES, VALUE_UNITS, WORDS, amount, measured, number, positive
 
 # -- what would have had to be different ------------------------------------------------------
@@ -74,7 +74,7 @@ def _clauses(parts: Sequence[Part], first: Callable[[Feature], str], between: st
 
 
 def _then(facts: Facts) -> str:
-    said = facts.verb.format(**{"row": facts.row, "class": facts.after})
+    said = fill(facts.verb, facts.after, facts.row)
     return f"the model would have {said} rather than {facts.before}"
 
 
@@ -154,7 +154,7 @@ def _because(facts: Facts) -> str:
 
 
 def _did(facts: Facts) -> str:
-    said = facts.verb.format(**{"row": facts.row, "class": facts.before})
+    said = fill(facts.verb, facts.before, facts.row)
     return f"the model {said} rather than {facts.after}"
 
 

@@ -1,0 +1,220 @@
+"""Reading JSON that somebody else may have written: bounded in size and depth, and of the types that are declared.
+
+`read_text` and `read_json` refuse what is too large, too deep or not JSON; `fitted` compares a value with a type hint,
+and `record` a JSON object with the fields of a dataclass. Each raises a GraceError that names the part.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+from grace.errors import GraceError
+
+MOST_SEED = 2**32 - 1  # what all generators of random numbers take
+MOST_BYTES = 64 * 2**20  # of a JSON file
+DEEPEST = 40  # objects and lists inside each other
+Bound = Annotated[float, "may be infinite"]
+"""The end of a range, in a type hint: all other numbers have to be finite."""
+SCALARS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", NoneType: "null"}
+
+
+def read_text(path: Path, most: int = MOST_BYTES) -> str:
+    """A text file of limited size."""
+    check_size(path, most)
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as reason:
+        raise GraceError(f"{path} cannot be read: it is not UTF-8 text ({reason.reason})") from reason
+    except OSError as reason:
+        raise GraceError(f"{path} cannot be read: {reason.strerror}") from reason
+
+
+def check_size(path: Path, most: int) -> None:
+    """Refuse a file that is not a plain file, or larger than one of its kind may be, before it is read."""
+    try:
+        size = path.stat().st_size
+    except (OSError, ValueError) as reason:
+        raise GraceError(f"{path} cannot be read: {getattr(reason, 'strerror', None) or reason}") from reason
+    if not path.is_file():
+        raise GraceError(f"{path} cannot be read: it is not a file")
+    if size > most:
+        raise GraceError(f"{path} is too large: it has {size:,} bytes, and at most {most:,} are read")
+
+
+def read_json(text: str, what: str) -> Any:
+    """What JSON says. Keys that occur twice, NaN, and text that is not Unicode are refused; infinite numbers only by
+    their type, see `fitted`."""
+    if len(text) > MOST_BYTES:
+        raise GraceError(f"{what} is too large: at most {MOST_BYTES:,} characters are read")
+    try:
+        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
+    except RecursionError:
+        raise GraceError(f"{what} is damaged: it is nested more than {DEEPEST} deep") from None
+    except GraceError as reason:
+        raise GraceError(f"{what} is damaged: {reason}") from None
+    except ValueError as reason:
+        raise GraceError(f"{what} is not JSON: {reason}") from reason
+    _check_tree(found, what)
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in out if keys.count(key) > 1)
+        raise GraceError(f"{shown(twice)} occurs twice in one object")
+    return out
+
+
+def _constant(name: str) -> float:
+    if name == "NaN":
+        raise GraceError("NaN is not a number")
+    return float(name)
+
+
+def _check_tree(tree: Any, what: str) -> None:
+    """Refuse deep trees, which would exhaust the stack later on, and text that cannot be written."""
+    level = [tree]
+    for _ in range(DEEPEST + 1):
+        parts: list[Any] = []
+        for part in level:
+            if isinstance(part, dict):
+                parts += part.keys()
+                parts += part.values()
+            elif isinstance(part, list):
+                parts += part
+            elif isinstance(part, str) and not part.isascii() and any("\ud800" <= c <= "\udfff" for c in part):
+                raise GraceError(f"{what} is damaged: {shown(part)} is not Unicode text")
+        if not parts:
+            return
+        level = parts
+    raise GraceError(f"{what} is damaged: it is nested more than {DEEPEST} deep")
+
+
+def record(cls: type, data: Any, what: str) -> dict[str, Any]:
+    """The parts of a JSON object that are fields of a dataclass, each of its declared type. Unknown parts are refused,
+    and so is an object without a field that has no default."""
+    if not isinstance(data, Mapping):
+        raise GraceError(f"{what} is {shown(data)}; it must be an object")
+    hints = hints_of(cls)
+    known = {f.name: f for f in fields(cls)}
+    for key in data:
+        if key not in known:
+            raise GraceError(f"{what} has an unknown part {shown(key)}; it may have {', '.join(sorted(known))}")
+    for name, field in known.items():
+        if name not in data and field.default is MISSING and field.default_factory is MISSING:
+            raise GraceError(f"{what} has no {name!r}")
+    return {key: fitted(value, hints[key], f"{what}: {key}") for key, value in data.items()}
+
+
+def fitted(value: Any, hint: Any, what: str) -> Any:
+    """A value of JSON as its type hint has it: lists become tuples where these are declared, and objects dataclasses,
+    by their own `from_dict` if they have one. Numbers are finite, but for a `Bound`, and whole numbers fit 64 bits."""
+    origin, arguments = _outermost(hint), get_args(hint)
+    if hint is Any:
+        return value
+    if not _takes(hint, value):
+        raise GraceError(f"{what} is {shown(value)}; it must be {_said(hint)}")
+    if origin in (Union, UnionType):
+        return fitted(value, next(arm for arm in arguments if _takes(arm, value)), what)
+    if isinstance(value, bool | str | None):
+        return value
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise GraceError(f"{what} is {shown(value)}; whole numbers must fit 64 bits")
+        return value
+    if isinstance(value, float):
+        if math.isnan(value) or (math.isinf(value) and hint is not Bound):
+            raise GraceError(f"{what} is {value}; it must be a finite number")
+        return value
+    if isinstance(value, Mapping):
+        if is_dataclass(hint) and isinstance(hint, type):
+            own = getattr(hint, "from_dict", None)
+            return hint(**record(hint, value, what)) if own is None else own(value)
+        if is_typeddict(hint):
+            return _typed_dict(value, hint, what)
+        return {key: fitted(part, arguments[1], f"{what}: {shown(key)}") for key, part in value.items()}
+    each = [arguments[0]] * len(value) if arguments[-1] is ... or origin is list else list(arguments)
+    if len(each) != len(value):
+        raise GraceError(f"{what} has {len(value)} parts; it must be {_said(hint)}")
+    return origin(fitted(part, one, what) for part, one in zip(value, each, strict=True))
+
+
+def _typed_dict(value: Mapping[str, Any], hint: Any, what: str) -> dict[str, Any]:
+    """An object with some known parts; others are left as they are."""
+    hints, optional = hints_of(hint), _optional(hint)
+    for key in hints:
+        if key not in value and key not in optional:
+            raise GraceError(f"{what} has no {key!r}")
+    return {key: fitted(part, hints.get(key, Any), f"{what}: {shown(key)}") for key, part in value.items()}
+
+
+def _outermost(hint: Any) -> Any:
+    return float if hint is Bound else get_origin(hint) or hint
+
+
+def _takes(hint: Any, value: Any) -> bool:
+    """Whether a value is of the outermost type of a hint."""
+    origin = _outermost(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_takes(arm, value) for arm in get_args(hint))
+    if origin is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if origin in SCALARS:
+        return type(value) is origin
+    if origin in (tuple, list):
+        return isinstance(value, list | tuple)
+    return isinstance(value, Mapping)
+
+
+def _said(hint: Any) -> str:
+    """A type hint in words."""
+    origin, arguments = _outermost(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_said(arm) for arm in arguments))
+    if origin in SCALARS:
+        return SCALARS[origin]
+    if origin in (tuple, list):
+        many = origin is list or arguments[-1] is ...
+        return f"a list of {_said(arguments[0])}" if many else f"a list of {len(arguments)}"
+    return "anything" if hint is Any else "an object"
+
+
+def whole_number(name: str, value: Any, least: int, most: int, more: str = "") -> None:
+    """Refuse a setting that is not a whole number within limits; `more` says what the least one means."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise GraceError(f"{name}={shown(value)}: it must be a whole number of at least {least}{more}")
+    if value > most:
+        raise GraceError(f"{name}={shown(value)}: it must be at most {most:,}")
+
+
+@cache
+def _optional(hint: Any) -> frozenset[str]:
+    """The parts of a TypedDict that may be missing, also in modules with postponed annotations."""
+    hints = get_type_hints(hint, include_extras=True)
+    return frozenset(n for n, h in hints.items() if n in hint.__optional_keys__ or get_origin(h) is NotRequired)
+
+
+@cache
+def hints_of(cls: type) -> dict[str, Any]:
+    """The type hints of a dataclass or TypedDict, without what says that a part may be missing."""
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: get_args(h)[0] if get_origin(h) is NotRequired else h for name, h in hints.items()}
+
+
+def shown(value: Any) -> str:
+    """A value in an error message, cut where it is long."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
+        return "a whole number of very many digits"
+    text = repr(value[:80] if isinstance(value, str | list | tuple) else value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
