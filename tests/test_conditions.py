@@ -113,6 +113,7 @@ RECORD = {
     "missing",
     "precision",
     "prefer",
+    "protected",
     "redundant",
     "cutoffs",
     "verdict",

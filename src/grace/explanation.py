@@ -103,6 +103,7 @@ class Explanation:
     wanted: Mapping[str, float | None] | None = None
     alternatives: tuple[Explanation, ...] = ()
     follow_on: tuple[Change, ...] = ()  # what moves along, see `grace.realistic`
+    protected: tuple[str, ...] = ()  # features that were protected in this call
     behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -245,6 +246,7 @@ class Explanation:
             "cutoffs": [list(pair) for pair in self.cutoffs],
             "wanted": None if self.wanted is None else dict(self.wanted),
             "row": dict(self.row),
+            "protected": list(self.protected),
             "settings": dict(self.settings),
             "words": self.words.to_dict(),
             "alternatives": [e.to_dict(backdrop=backdrop) for e in self.alternatives],
@@ -267,6 +269,7 @@ class Explanation:
         parts["words"] = Schema.from_dict(data["words"])
         for key in ("classes", "before", "after", "remarks"):
             parts[key] = tuple(data[key])
+        parts["protected"] = tuple(data.get("protected", ()))
         parts["cutoffs"] = tuple((label, share) for label, share in data.get("cutoffs", ()))
         if not data.get("sure", True):
             parts["before"] = parts["after"] = ()  # stood in files for scores that are no probabilities

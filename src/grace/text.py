@@ -239,6 +239,7 @@ def reason(e: Explanation, code: str) -> str:
     miss = {**e.miss, "ways": [said(way) for way in e.miss.get("ways", ())]}
     most = int(miss.get("most", 0))
     limits = _limits(e, code, most) if miss.get("proven") else Limits(most, confidence=miss.get("confidence", 0.0))
+    limits = replace(limits, protected=_named(e, code, miss.get("protected", ())))
     against = miss.get("against")
     if e.wanted is not None:
         limits = replace(limits, towards=asked_for(e.wanted, language))

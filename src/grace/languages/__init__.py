@@ -72,7 +72,8 @@ class Limits:
     """What a proof depends on. `fixed`, `rising` and `falling` are the features that may not change, only grow or only
     shrink; `categories` is whether some may not be chosen; `distinct`, whether redundant features may not change
     together; `confidence`, the least probability asked for; `towards`, the words for the class asked for, where a
-    change to any other would not do. `count` is the most changes that were looked at."""
+    change to any other would not do. `count` is the most changes that were looked at. `protected` are the features that
+    stay as they are whatever limit is lifted."""
 
     count: int
     fixed: tuple[Feature, ...] = ()
@@ -82,6 +83,7 @@ class Limits:
     distinct: bool = False
     confidence: float = 0.0
     towards: str = ""
+    protected: tuple[Feature, ...] = ()
 
 
 class Language(Protocol):

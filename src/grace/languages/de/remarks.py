@@ -71,15 +71,24 @@ def reason(miss: Mapping[str, Any], limits: Limits) -> str:
     where = "der erlaubten Bereiche" if miss.get("own_ranges") else RANGES.get(miss["domain"], RANGES["central"])
     within = f"innerhalb {where}{f' {AND} Kategorien' if limits.categories else ''}{_conditions(limits)}"
     none = f"{'keinen' if miss['proven'] else 'kein'} Kontrast{towards}{_at_least(limits)}"
-    return f"mit höchstens {most} {exists} {within} {none}; {_hint(miss['ways'])}"
+    return f"mit höchstens {most} {exists} {within} {none}; {_hint(miss['ways'], limits)}{_protected(limits)}"
 
 
-def _hint(ways: Sequence[Mapping[str, Any]]) -> str:
+def _protected(limits: Limits) -> str:
+    """ "; geschützt und daher unverändert: das Alter"; more features than a few are counted."""
+    if not limits.protected:
+        return ""
+    names = some_of([f.noun for f in limits.protected])
+    said = listed(names, AND) if names else f"{len(limits.protected)} der Merkmale"
+    return f"; geschützt und daher unverändert: {said}"
+
+
+def _hint(ways: Sequence[Mapping[str, Any]], limits: Limits) -> str:
     """What would help, each on its own; features of which any one would do are named together."""
     alone = [way["value"][0] for way in ways if way["limit"] == "free" and len(way["value"]) == 1]
     said = list(dict.fromkeys(_way(alone=alone, **way) for way in ways))
     if not said:
-        return "auch nicht, wenn eine einzelne Grenze entfällt"
+        return f"auch nicht, wenn eine einzelne {'andere ' if limits.protected else ''}Grenze entfällt"
     return f"möglich{',' if said[0].startswith('wenn ') else ''} {', oder '.join(said)}"
 
 
