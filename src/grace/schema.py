@@ -6,7 +6,6 @@ category among its categories. `Schema.encode` and `Schema.decode` go between Da
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -33,9 +32,10 @@ from grace.frames import as_frame, no_duplicates, said, some
 from grace.groups import cells_of, columns_from, group_feature
 from grace.languages import DEFAULT, load
 from grace.limits import constrained
-from grace.records import feature_from_dict, feature_to_dict, known_parts
+from grace.records import PARTS, feature_from_dict, feature_to_dict, known_parts
 from grace.rules import Rule, Ruling, rule_to_json, rules_of
 from grace.rules.keeping import check_rules
+from grace.schema_file import check_edits, from_text, to_text
 from grace.wording import caption, row_words, translated
 
 
@@ -291,17 +291,19 @@ class Schema:
             raise GraceError('a schema must be a JSON object with a list "features"')
         parts = dict(data)
         parts["features"] = tuple(feature_from_dict(f) for f in data["features"])
+        known_parts(cls, parts, "schema")
+        for key, (fits, needed) in PARTS.items():
+            if key in parts and not fits(parts[key]):
+                raise GraceError(f"schema: {key} must be {needed}, not {parts[key]!r}")
         parts["classes"] = tuple(data.get("classes", ()))
         parts["rules"] = tuple(data.get("rules", ()))
-        return cls(**known_parts(cls, parts, "schema"))
+        return cls(**parts)
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
+        """The schema as a file to edit, with help on each part; see `grace.schema_file`."""
+        return to_text(self)
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        try:
-            data = json.loads(text)
-        except ValueError as reason:
-            raise GraceError(f"the schema is not JSON: {reason}") from reason
-        return cls.from_dict(data)
+        """The schema in a file; what is unknown there, or would have no effect, is an error."""
+        return check_edits(cls.from_dict(from_text(text)))

@@ -70,7 +70,8 @@ def save(explainer: Explainer, directory: str | Path, *, background: bool = True
             target.rmdir()
 
 
-def check_place(directory: str | Path) -> Path:
+def check_place(directory: str | Path, *, overwrite: bool = True) -> Path:
+    """The directory, if an explainer can be saved there; over another one only with `overwrite`."""
     target = Path(directory)
     try:
         occupied = target.exists() and not (target.is_dir() and ((target / HEAD).exists() or not any(target.iterdir())))
@@ -78,6 +79,8 @@ def check_place(directory: str | Path) -> Path:
         raise GraceError(f"{target} cannot be written: {reason.strerror}") from reason
     if occupied:
         raise GraceError(f"{target} exists and is not a saved explainer; choose another directory")
+    if not overwrite and (target / HEAD).exists():
+        raise GraceError(f"{target} holds a saved explainer already; choose another directory, or give --force")
     above = next(p for p in (target, *target.absolute().parents) if p.exists())
     if not above.is_dir():
         raise GraceError(f"{target} cannot be written: {above} is not a directory")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from grace.batch import Explanations
     from grace.explanation import Explanation
+    from grace.schema import Schema
     from grace.text import Saying
 
 
@@ -98,6 +99,15 @@ def read_table(path: str) -> pd.DataFrame:
         return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path)
     except (ValueError, OSError, ImportError) as error:
         raise GraceError(f"{path} cannot be read as a table: {error}") from error
+
+
+def read_schema(path: str) -> Schema:
+    from grace.schema import Schema
+
+    try:
+        return Schema.from_json(Path(path).read_text(encoding="utf-8"))
+    except (GraceError, UnicodeDecodeError) as error:
+        raise GraceError(f"{path}: {error}") from error
 
 
 def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
