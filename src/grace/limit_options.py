@@ -35,7 +35,8 @@ class GivenLimits:
         return any(vars(self).values())
 
     def of(self, schema: Schema) -> dict[str, Any]:
-        """The limits as `Explainer.explain` takes them, in plain values; those that were not given are left out."""
+        """The limits as `Explainer.explain` takes them, in plain values; those that were not given are left out. What
+        is wrong with them is an error at once, before a job starts its workers."""
         out: dict[str, Any] = {}
         for part in ("frozen", "only", "protected", "increase_only", "decrease_only"):
             given = getattr(self, part)
@@ -47,6 +48,7 @@ class GivenLimits:
         costs = _assigned(self.cost, schema.names, "--cost", "column=2")
         if costs:
             out["costs"] = {name: _cost(name, said) for name, said in costs.items()}
+        schema.constrain(**out)
         return out
 
 
@@ -80,23 +82,25 @@ def _assigned(given: Iterable[str], known: Sequence[str], option: str, form: str
     """Column=value pairs, one by one or with commas between; a name may have "=" in it, and a value commas."""
     out: dict[str, str] = {}
     for text in given:
-        begins = [0, *(i + 1 for i, c in enumerate(text) if c == "," and _column(text[i + 1 :], known) is not None)]
+        begins = [0, *(i + 1 for i, c in enumerate(text) if c == "," and _split(text[i + 1 :], known) is not None)]
         for begin, end in zip(begins, [*(b - 1 for b in begins[1:]), len(text)], strict=True):
-            pair = text[begin:end].strip()
-            name = _column(pair, known)
-            if name is None:
-                raise GraceError(f"{option} {pair!r}: write it as {form}; columns: {_some(known)}")
+            pair = _split(text[begin:end], known)
+            if pair is None:
+                raise GraceError(f"{option} {text[begin:end]!r}: write it as {form}; columns: {_some(known)}")
+            name, value = pair
             if name in out:
                 raise GraceError(f"{option}: column {name!r} is given twice")
-            out[name] = pair[len(name) + 1 :].strip()
+            out[name] = value
     return out
 
 
-def _column(pair: str, known: Sequence[str]) -> str | None:
-    """The column before the first "=" that has one before it."""
-    pair = pair.lstrip()
-    places = (i for i, c in enumerate(pair) if c == "=")
-    return next((pair[:i] for i in places if pair[:i] in known), None)
+def _split(pair: str, known: Sequence[str]) -> tuple[str, str] | None:
+    """The column before the first "=" that has one before it, and what stands behind."""
+    for i in (i for i, c in enumerate(pair) if c == "="):
+        name = next((n for n in (pair[:i], pair[:i].strip()) if n in known), None)
+        if name is not None:
+            return name, pair[i + 1 :].strip()
+    return None
 
 
 def _span(feature: Feature, said: str) -> list[Value | None]:
