@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -249,9 +249,36 @@ def reason(e: Explanation, code: str) -> str:
 
 
 def notes(e: Explanation, code: str) -> tuple[str, ...]:
-    """What a reader should know about the row."""
+    """What a reader should know about the row, and what was proven of an answer with one change: its sentence says
+    nothing of fewer."""
     language = languages.load(code)
-    return tuple(language.note(r, _feature(e, code, r["feature"]) if "feature" in r else None) for r in e.remarks)
+    said = [language.note(r, _feature(e, code, r["feature"]) if "feature" in r else None) for r in e.remarks]
+    if e.success and len(e.changes) == 1 and e.proof is not None and e.proof["verdict"] == MINIMUM:
+        said.append(_proven_of_one(e, code))
+    return tuple(said)
+
+
+def _proven_of_one(e: Explanation, code: str) -> str:
+    """One change is the fewest there can be; of a number, also by how much it has to change at least."""
+    language, (change,) = languages.load(code), e.changes
+    feature = feature_in(change.feature, e.words.language, code)
+    limits = _limits(e, code, 1)
+    own = {part: tuple(f for f in getattr(limits, part) if f.name == change.name) for part in ("rising", "falling")}
+    least = least_change(change, (e.proof or {}).get("distance_at_least"))
+    size = language.amount(feature, least) if isinstance(feature, Numeric) and least > 0 else ""
+    return language.one_change(replace(limits, fixed=(), **own), feature, size)
+
+
+def least_change(change: Change, distance: float | None) -> Decimal:
+    """The amount below which no change of a number alone is an answer, by a proven bound on the distance of all that
+    change it: rounded down to three digits, of whole numbers up to the next one; 0 where nothing is known."""
+    feature = change.feature
+    if not isinstance(feature, Numeric) or distance is None or not 0 < distance < float("inf"):
+        return Decimal(0)
+    size = Decimal(distance * (feature.spread or 1.0) / feature.cost * (1 - 1e-9))  # less what is lost by rounding
+    if feature.integer and float(change.old).is_integer():
+        return size.to_integral_value(ROUND_CEILING)
+    return size.quantize(Decimal(1).scaleb(size.adjusted() - 2), ROUND_FLOOR)
 
 
 # -- parts of it, for tables and pictures -----------------------------------------------------

@@ -129,6 +129,10 @@ class Language(Protocol):
         """On which side of its cut-off the probability of a class was, or (`then`) would have been; a clause to append.
         Without a class: that each has a cut-off."""
 
+    def one_change(self, limits: Limits, feature: Feature, size: str) -> str:
+        """A note that a proven answer changes one feature, which is the fewest there can be; and, if there is a size,
+        that no change of it by less is an answer."""
+
     def minimum(self, limits: Limits, form: str) -> str:
         """That no change of so few features would have done under these limits: a sentence."""
 

@@ -39,6 +39,16 @@ def minimum(limits: Limits, form: str) -> str:
     return f"{within} {'hätte' if single else 'hätten'} {count}{_at_least(limits)} {done}."
 
 
+def one_change(limits: Limits, feature: Feature, size: str) -> str:
+    fewest = "nachgewiesen: weniger als eine Änderung gibt es nicht"
+    if not size:
+        return fewest
+    done = f"zu {quoted(limits.towards)} geführt" if limits.towards else "genügt"
+    within = f"innerhalb dieser Bereiche{_conditions(limits)}"
+    none = f"keine Änderung um weniger als {size}{_at_least(limits)}"
+    return f"{fewest}; {feature.noun}: {within} hätte für sich allein {none} {done}"
+
+
 def _at_least(limits: Limits) -> str:
     share = number(Decimal(100) * decimal(limits.confidence))
     return f" mit einer Wahrscheinlichkeit von mindestens {share} %" if limits.confidence > 0 else ""

@@ -37,6 +37,15 @@ def minimum(limits: Limits, form: str) -> str:
     return f"{said}, no {count.get(limits.count, f'{limits.count} changes')} {done}{_at_least(limits)}."
 
 
+def one_change(limits: Limits, feature: Feature, size: str) -> str:
+    fewest = "proven: one change is the fewest there can be"
+    if not size:
+        return fewest
+    within = ", ".join(["within these ranges", *_conditions(limits)])
+    done = f"could have led to {limits.towards}" if limits.towards else "could have done it"
+    return f"{fewest}, and {within}, no change of {feature.noun} alone by less than {size} {done}{_at_least(limits)}"
+
+
 def _at_least(limits: Limits) -> str:
     share = number(Decimal(100) * decimal(limits.confidence))
     return f" with a probability of at least {share} %" if limits.confidence > 0 else ""
