@@ -295,7 +295,7 @@ def test_one_change_in_words() -> None:
     )
     assert languages.load("de").one_change(limits, feature, "3 Jahre") == (
         "nachgewiesen: weniger als eine Änderung gibt es nicht; age: innerhalb dieser Bereiche (nur steigend: age) "
-        "hätte für sich allein keine Änderung um weniger als 3 Jahre mit einer Wahrscheinlichkeit von mindestens 60 % zu "
-        "„sky“ geführt"
+        "hätte für sich allein keine Änderung um weniger als 3 Jahre mit einer Wahrscheinlichkeit von mindestens 60 % "
+        "zu „sky“ geführt"
     )
     assert languages.load("en").one_change(Limits(1), feature, "") == "proven: one change is the fewest there can be"

@@ -170,3 +170,15 @@ def test_a_job_keeps_the_same_limits(world: SimpleNamespace, tmp_path: Path) -> 
     assert answers["distance"].tolist() == pytest.approx([e["distance"] for e in direct])
     with pytest.raises(grace.GraceError, match=r"only=.. leaves no feature"):
         grace.scale.run(world.model, tmp_path / "some.csv", tmp_path / "none", workers=0, only=[])
+
+
+def test_a_schema_whose_categories_or_features_stand_elsewhere_is_refused(world: SimpleNamespace) -> None:
+    """A network knows them by their places: another order would silently give wrong answers."""
+    explainer = grace.load(world.model)
+    rows, schema = pd.read_csv(world.plain), explainer.schema
+    turned = schema.replace("home", categories=schema["home"].categories[::-1])
+    with pytest.raises(grace.GraceError, match=r"categories of 'home' are 'rented', 'owned' in the schema"):
+        grace.Explainer(explainer.model, rows, target="risk", schema=turned)
+    other = grace.Schema(features=schema.features[::-1], target="risk")
+    with pytest.raises(grace.GraceError, match=r"features are 'home', .* but 'sex'"):
+        grace.Explainer(explainer.model, rows, target="risk", schema=other)
