@@ -263,10 +263,10 @@ def _proven_of_one(e: Explanation, code: str) -> str:
     language, (change,) = languages.load(code), e.changes
     feature = feature_in(change.feature, e.words.language, code)
     limits = _limits(e, code, 1)
-    own = {part: tuple(f for f in getattr(limits, part) if f.name == change.name) for part in ("rising", "falling")}
+    rising, falling = (tuple(f for f in way if f.name == change.name) for way in (limits.rising, limits.falling))
     least = least_change(change, (e.proof or {}).get("distance_at_least"))
     size = language.amount(feature, least) if isinstance(feature, Numeric) and least > 0 else ""
-    return language.one_change(replace(limits, fixed=(), **own), feature, size)
+    return language.one_change(replace(limits, fixed=(), rising=rising, falling=falling), feature, size)
 
 
 def least_change(change: Change, distance: float | None) -> Decimal:
