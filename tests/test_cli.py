@@ -177,7 +177,7 @@ def test_the_command_that_training_suggests_works(world, missing):
         frame.loc[::5, "home"] = None
     data = world.here / "suggested.csv"
     frame.to_csv(data, index=False)
-    said = succeed("train", data, *TO, world.here / "suggested", "--hidden", "6").stderr
+    said = succeed("train", data, *TO, world.here / f"suggested {missing}", "--hidden", "6").stderr
     command = shlex.split(said.strip().splitlines()[-1].removeprefix("Now: "))
     assert command[0] == "grace"
     assert "the model would have" in succeed(*command[1:]).stdout
@@ -206,7 +206,7 @@ def test_training_takes_a_schema_a_domain_and_parquet(world):
 def test_the_seed_makes_training_repeatable(world):
     saved = []
     for seed in (1, 1, 2):
-        succeed("train", world.csv, *TO, world.here / "seeded", "--hidden", "12", "--seed", seed)
+        succeed("train", world.csv, *TO, world.here / "seeded", "--hidden", "12", "--seed", seed, "--force")
         saved.append((world.here / "seeded" / "weights.safetensors").read_bytes())
     assert saved[0] == saved[1] != saved[2]
 

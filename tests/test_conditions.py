@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,9 @@ import torch
 from torch import nn
 
 import grace
-from grace import Explanation, Numeric, Schema, languages
+from grace import Categorical, Change, Explanation, Numeric, Schema, languages
 from grace.languages import Limits
+from grace.text import least_change, notes
 from test_sentences import explainer_of
 from truth import true
 
@@ -113,6 +115,7 @@ RECORD = {
     "missing",
     "precision",
     "prefer",
+    "protected",
     "redundant",
     "cutoffs",
     "verdict",
@@ -232,3 +235,67 @@ def test_limits_that_block_together_are_named_together() -> None:
     e = either(high=0.7).explain(ZERO, ranges={"a": (0, 0.1), "b": (0, 0.1)})[0]
     assert e.miss["ways"] == [{"limit": "free", "value": ["a", "b"]}]
     assert e.reason.endswith("; possible if the first and the second may both change freely")
+
+
+# -- one change ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "limits", [{}, {"confidence": 0.7}, {"costs": {"plasma_glucose": 3.0}}, {"distance": "l2"}], ids=str
+)
+def test_a_proof_of_one_change_says_what_was_proven(limits: dict) -> None:
+    """One change is the fewest; and no smaller change of the same number does it, tried on a fine grid."""
+    explainer, rows = explainer_of("diabetes")
+    batch = explainer.explain(rows.head(24), prove=True, budget=5.0, **limits)
+    said = 0
+    for e in batch:
+        for code, word in (
+            ("en", "proven: one change is the fewest"),
+            ("de", "nachgewiesen: weniger als eine Änderung"),
+        ):
+            told = [note for note in notes(e, code) if note.startswith(word)]
+            assert bool(told) == (e.success and len(e.changes) == 1 and e.proof["verdict"] == "minimal")
+        if not told:
+            continue
+        (change,) = e.changes
+        least = least_change(change, e.proof["distance_at_least"])
+        assert 0 < least <= abs(Decimal(repr(change.difference)))
+        said += float(least) > 0.9 * abs(change.difference)
+        low, high = batch.schema[change.name].bounds
+        near = np.linspace(max(low, change.old - float(least)), min(high, change.old + float(least)), 203)[1:-1]
+        near = np.unique(np.round(near)) if change.feature.integer else near
+        near = near[np.abs(near - change.old) < float(least) * (1 - 1e-9)]
+        tried = pd.DataFrame([{**e.row, change.name: value} for value in near])
+        probability = explainer.model.predict_proba(tried)[e.contrast_class]
+        assert not (probability.to_numpy() >= max(0.5 + 1e-6, limits.get("confidence", 0.0))).any()
+        assert Explanation.from_json(e.to_json()).notes == e.notes
+    assert said > 3
+
+
+def test_least_changes_are_never_rounded_up() -> None:
+    def least(distance: float | None, **parts: object) -> Decimal:
+        return least_change(Change(Numeric(name="f", **parts), 3, 9), distance)
+
+    assert least(1.23456, spread=2.0) == Decimal("2.46")
+    assert least(1.23456, spread=2.0, cost=4.0) == Decimal("0.617")
+    assert least(7.92, spread=1.0, integer=True) == 8
+    assert least(8.0, spread=1.0, integer=True) == 8  # a change of 8 is not ruled out
+    assert least(123456.0, spread=1.0) == 123000
+    assert least(None) == least(0.0) == least(np.nan) == 0
+    assert least_change(Change(Numeric(name="f", integer=True), 2.5, 9), 7.92) == Decimal("7.91")
+    assert least_change(Change(Categorical(name="c", categories=("a", "b")), "a", "b"), 1.0) == 0
+
+
+def test_one_change_in_words() -> None:
+    limits = Limits(1, rising=(Numeric(name="age", noun="age"),), confidence=0.6, towards="sky")
+    feature = Numeric(name="age", noun="age")
+    assert languages.load("en").one_change(limits, feature, "3 years") == (
+        "proven: one change is the fewest there can be, and within these ranges, with age only going up, no change of "
+        "age alone by less than 3 years could have led to sky with a probability of at least 60 %"
+    )
+    assert languages.load("de").one_change(limits, feature, "3 Jahre") == (
+        "nachgewiesen: weniger als eine Änderung gibt es nicht; age: innerhalb dieser Bereiche (nur steigend: age) "
+        "hätte für sich allein keine Änderung um weniger als 3 Jahre mit einer Wahrscheinlichkeit von mindestens 60 % "
+        "zu „sky“ geführt"
+    )
+    assert languages.load("en").one_change(Limits(1), feature, "") == "proven: one change is the fewest there can be"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grace import Categorical, GraceError, Numeric, Schema
+from grace import Categorical, GraceError, Numeric, Schema, languages
 from grace.features import MANY_CATEGORIES, Feature, Value
 
 NORMAL = np.random.default_rng(0).normal(size=1997)
@@ -260,6 +260,7 @@ words = st.text(max_size=5)
 values = st.one_of(
     st.text(max_size=3), st.booleans(), st.integers(-5, 5), st.floats(-5, 5).filter(lambda v: not v.is_integer())
 )
+codes = st.sampled_from(languages.names())
 
 
 @st.composite
@@ -274,14 +275,14 @@ def numerics(draw: st.DrawFn) -> dict[str, Any]:
         "high": None if seen else high,
         "observed": (low, high) if seen else draw(st.one_of(st.none(), st.just((low - 1, high + 1)))),
         "integer": draw(st.one_of(st.just(integer), st.none())) if not integer else True,
-        "decimals": draw(st.one_of(st.none(), st.integers(0, 10))),
+        "decimals": draw(st.one_of(st.none(), st.just(0) if integer else st.integers(0, 10))),
         "spread": draw(st.one_of(st.none(), st.floats(1e-9, 1e9))),
         "typical": draw(st.one_of(st.none(), finite)),
         "unit": draw(words),
         "more": draw(words),
         "kind": draw(st.sampled_from(["", "count", "date"])),
         "style": draw(st.sampled_from(["", "relative"])),
-        "translations": draw(st.dictionaries(words, st.fixed_dictionaries({"phrase": words}), max_size=2)),
+        "translations": draw(st.dictionaries(codes, st.fixed_dictionaries({"phrase": words}), max_size=2)),
     }
 
 
@@ -293,8 +294,9 @@ def categoricals(draw: st.DrawFn) -> dict[str, Any]:
         "categories": tuple(categories),
         "never": tuple(never),
         "typical": draw(st.one_of(st.none(), st.sampled_from(categories))),
-        "labels": draw(st.dictionaries(words, words, max_size=2)),
+        "labels": draw(st.dictionaries(st.sampled_from([str(c) for c in categories]), words, max_size=2)),
         "phrase": draw(words),
+        "protected": draw(st.booleans()),
     }
 
 
@@ -306,15 +308,17 @@ def schemas(draw: st.DrawFn) -> Schema:
             features.append(Numeric(name=name, **draw(numerics())))
         else:
             features.append(Categorical(name=name, **draw(categoricals())))
+    classes = tuple(draw(st.lists(values, max_size=3, unique=True)))
+    named = st.sampled_from([str(c) for c in classes]) if classes else words
     return Schema(
         features=tuple(features),
         target=draw(st.one_of(st.none(), st.just("the target"))),
-        classes=tuple(draw(st.lists(values, max_size=3, unique=True))),
+        classes=classes,
         domain=draw(st.sampled_from(["central", "minmax", 0.9])),
         row=draw(words),
-        class_words=draw(st.dictionaries(words, words, max_size=2)),
-        language=draw(words),
-        translations=draw(st.dictionaries(words, st.fixed_dictionaries({"row": words}), max_size=2)),
+        class_words=draw(st.dictionaries(named, words, max_size=2)),
+        language=draw(codes),
+        translations=draw(st.dictionaries(codes, st.fixed_dictionaries({"row": words}), max_size=2)),
     )
 
 

@@ -3,7 +3,8 @@
     table ──Schema──▶ rows ──Model──▶ class X ──Ranking──▶ order ──Method──▶ x̃ ──polish──▶ Explanation
 
 features     what each feature may be, and how a person speaks of it; columns turns cells into numbers and back
-schema       all of them: dom(X); groups are columns of which one is on; rules hold between features
+schema       all of them: dom(X); groups are columns of which one is on; rules hold between features; limits are
+             those of a call; schema_file is for people to edit
 models       scores(rows), and gradients where there are any: networks, estimators, boosted trees, ONNX, functions;
              cut-offs shift the scores; what is read off layers is compared with the model
 space        the coordinates in which a row moves

@@ -23,7 +23,7 @@ from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.look import look
 from grace.plausibility import plausibility
-from grace.proof_record import mentioned, miss_record, proof_record
+from grace.proof_record import mentioned, miss_record, proof_record, protected_in
 from grace.realistic import Realism
 from grace.robust import validity
 from grace.schema import Schema
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from grace.explainer import Explainer
-
 
 SPAN_BLOCK = 256  # rows whose spans are found together
 
@@ -197,6 +196,7 @@ class Explanations:
             cutoffs=() if model.cutoffs is None else model.cutoffs.named,
             wanted=asked,
             typical=self._typical(i, place, a),
+            protected=tuple(protected_in(self.schema)),
             behind=behind,
         )
 

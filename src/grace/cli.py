@@ -17,13 +17,15 @@ from grace.errors import GraceError
 from grace.experiments.command import benchmark
 from grace.experiments.reproduction.command import reproduce
 from grace.explain_command import METHODS, explain
-from grace.parsing import read_text
+from grace.limit_options import column_list
+from grace.protected_names import looks_protected
 from grace.replay_command import replay
 from grace.rules_command import rules
 from grace.save_command import save
 from grace.study.command import study
 from grace.terminal import (
     domain_of,
+    read_schema,
     read_table,
     saying,
     show,
@@ -33,6 +35,9 @@ from grace.terminal import (
 from grace.web.command import serve
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from grace.schema import Schema
     from grace.text import Saying
 
 
@@ -142,8 +147,10 @@ def datasets(as_json: bool) -> None:
 @click.argument("data", type=click.Path(exists=True, dir_okay=False))
 @click.option("--target", required=True, help="The column to predict.")
 @click.option("-o", "--out", required=True, help="JSON file to write.", type=click.Path())
-def schema(data: str, target: str, out: str) -> None:
-    """Write what GRACE infers about a table, to edit: ranges, whole numbers, categories, words and units.
+@click.option("--drop", multiple=True, metavar="COLUMNS", help="Columns that are no features, such as an id.")
+def schema(data: str, target: str, out: str, drop: tuple[str, ...]) -> None:
+    """Write what GRACE infers about a table, to edit: ranges, whole numbers, categories, words, units, costs, and what
+    must not change. The file explains each part; every edit counts or is refused when it is read.
 
     \b
     Example:
@@ -152,10 +159,18 @@ def schema(data: str, target: str, out: str) -> None:
     """
     from grace.schema import Schema
 
-    write_text(Path(out), Schema.infer(read_table(data), target).to_json() + "\n")
+    found = Schema.infer(without_columns(read_table(data), drop), target)
+    write_text(Path(out), found.to_json() + "\n")
     click.echo(
         f"Written to {out}: edit it, then grace train {shlex.quote(data)} --schema {shlex.quote(out)} ...", err=True
     )
+    suspects = looks_protected(found.names)
+    if suspects:
+        click.echo(
+            f"By their names, these may be protected attributes: {', '.join(suspects)}. Whether answers may change "
+            'them is your choice: with "protected": true, they stay as they are unless a call asks for them by name.',
+            err=True,
+        )
 
 
 @main.command()
@@ -165,9 +180,9 @@ def schema(data: str, target: str, out: str) -> None:
 @click.option(
     "--schema", type=click.Path(exists=True, dir_okay=False), help="A JSON schema with your ranges and words."
 )
-@click.option(
-    "--domain", default="central", show_default=True, help="Ranges: central (1-99 %), minmax, or a share such as 0.9."
-)
+@click.option("--domain", help="Ranges: central (1-99 %), minmax, or a share such as 0.9  [central, or the schema's]")
+@click.option("--drop", multiple=True, metavar="COLUMNS", help="Columns that are no features, such as an id.")
+@click.option("--force", is_flag=True, help="Overwrite an explainer that is saved there already.")
 @click.option("--hidden", default="64,32", show_default=True, help="Sizes of the hidden layers.")
 @click.option(
     "--task",
@@ -192,7 +207,9 @@ def train(
     target: str,
     out: str,
     schema: str | None,
-    domain: str,
+    domain: str | None,
+    drop: tuple[str, ...],
+    force: bool,
     hidden: str,
     task: str | None,
     rare: str | None,
@@ -217,23 +234,22 @@ def train(
     from grace.explainer import Explainer
     from grace.features import plain, tail_of
     from grace.models.threshold import typed
-    from grace.schema import Schema
     from grace.store import check_place
 
     console = Console(stderr=True)
-    tail_of(domain_of(domain))
-    check_place(out)
+    ranges = None if domain is None else domain_of(domain)
+    if ranges is not None:
+        tail_of(ranges)
+    check_place(out, overwrite=force)
     if sample is None:
         frame = read_table(data)
     else:
         from grace.scale import sample as drawn
 
         frame = drawn(data, sample, seed=seed)
-    task = training.check_target(frame, target, task)
-    try:
-        declared = None if schema is None else Schema.from_json(read_text(Path(schema)))
-    except GraceError as error:
-        raise GraceError(f"{schema}: {error}") from error
+    frame = without_columns(frame, drop)
+    declared = None if schema is None else declared_schema(schema, frame, target)
+    task = training.check_target(frame, target, task, declared)
     try:
         sizes = tuple(int(h) for h in hidden.split(",") if h.strip())
         if min(sizes, default=1) < 1:
@@ -258,11 +274,34 @@ def train(
             rare=rare,
             threshold=typed(threshold, frame[target].map(plain).unique()),
         )
-    Explainer(model, parts.train if sample is None else data, domain=domain_of(domain), seed=seed).save(out)
+    Explainer(model, parts.train if sample is None else data, domain=ranges, seed=seed).save(out)
     click.echo(f"{training.score(model, parts.test)} Saved to {out}.", err=True)
     more = " --impute" if frame.isna().any().any() else ""
     more += " --against 'by +10 %'" if task == "regression" else ""
     click.echo(f"Now: grace explain {shlex.quote(out)} {shlex.quote(data)} --row 0{more}", err=True)
+
+
+def without_columns(frame: pd.DataFrame, drop: tuple[str, ...]) -> pd.DataFrame:
+    """The table without columns that are no features."""
+    names = column_list(drop, list(frame.columns), "--drop") if drop else []
+    for name in names:
+        if name not in frame.columns:
+            raise GraceError(f"--drop: there is no column {name!r} in the table")
+    return frame.drop(columns=names)
+
+
+def declared_schema(path: str, frame: pd.DataFrame, target: str) -> Schema:
+    """The schema in a file, if it is one of this table."""
+    from grace.training import check_columns
+
+    found = read_schema(path)
+    if found.target not in (None, target):
+        raise GraceError(f"{path}: its target is {found.target!r}, but --target is {target!r}; give the same")
+    try:
+        check_columns(frame, found, target)
+    except GraceError as error:
+        raise GraceError(f"{path}: {error}") from error
+    return found
 
 
 main.add_command(save)

@@ -162,7 +162,7 @@ def learnt(learner: Learner, schema: Schema, follow: Follow, taken: Collection[s
             )
         if name in taken:
             raise GraceError(f"follow: feature {name!r} is decided by a rule already; leave it out")
-    numbers = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric) and not f.frozen]
+    numbers = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric) and not f.fixed]
     able = [j for j in numbers if schema.names[j] not in taken and (not named or schema.names[j] in named)]
     open_ = [j for j, name in enumerate(schema.names) if name not in taken]
     if isinstance(follow, bool):

@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from grace.errors import GraceError
+from grace.limit_options import GivenLimits, column_list, limit_options
 from grace.save_command import MODEL_HELP, announced
 from grace.saved import head_of
 from grace.scale.command import explain_job, is_job, job_options
@@ -55,16 +56,14 @@ PICTURES = (".png", ".pdf", ".svg")
 @click.option("--confidence", type=float, help="The probability the contrast class has to reach, such as 0.6.")
 @click.option("--plausible", type=float, help="How typical of its new class the row has to be, such as 0.1.")
 @click.option("--prefer", type=click.Choice(("fewest", "nearest")), help="Fewest features first, or smallest distance.")
-@click.option("--frozen", multiple=True, metavar="COLUMN", help="A column that must not change; may be repeated.")
-@click.option("--increase-only", multiple=True, metavar="COLUMN", help="A column that may only go up.")
-@click.option("--decrease-only", multiple=True, metavar="COLUMN", help="A column that may only go down.")
+@limit_options
 @click.option("--gamma", type=float, help="Most redundancy (SU) between two changed features, 0 to 1.")
 @click.option("--against", help="The class to contrast with; of a number, such as 'above 10' or 'by +10 %'.")
 @click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9.")
 @click.option("--impute", is_flag=True, help="Fill in missing cells as in training, and say which.")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="Such as 'a <= b', beside the saved ones.")
 @click.option("--no-rules", is_flag=True, help="Leave out the saved rules between features.")
-@click.option("--follow", multiple=True, metavar="COLUMN", help="A column to move along by association, or all.")
+@click.option("--follow", multiple=True, metavar="COLUMNS", help="Columns to move along by association, or all.")
 @click.option(
     "--memory", metavar="SIZE", help="What may be used, such as 2GB; by a job all in all, with Ray per actor."
 )
@@ -88,6 +87,7 @@ def explain(
     follow: tuple[str, ...],
     how: Saying,
     ways: Ways,
+    limits: GivenLimits,
     **settings: Any,
 ) -> None:
     """Explain rows of a CSV or Parquet table with an explainer that `grace train` or `grace save` wrote to MODEL.
@@ -99,7 +99,8 @@ def explain(
     Examples:
       grace explain model/ loans.csv --row 7
       grace explain model/ loans.csv --against good --max-features 3
-      grace explain model/ loans.csv --row 7 --frozen age --prove -n 3
+      grace explain model/ loans.csv --row 7 --frozen age,sex --prove -n 3
+      grace explain model/ loans.csv --row 7 --only income,debt --range income=:5000
       grace explain model/ loans.csv --row 7 --style magnitude --template because
       grace explain model/ loans.csv --row 7 --rule "used <= limit" --follow all
       grace explain model/ loans.csv --out why.jsonl
@@ -111,10 +112,11 @@ def explain(
     if is_job(out, ways):
         if row is not None or html is not None or plot is not None or as_json or record_file is not None:
             raise click.BadParameter(f"--out {out} is a job: leave out --row, --html, --plot, --record and --json")
-        if rules or no_rules or follow:
+        if rules or no_rules or follow or limits:
             from grace.schema import Schema
 
-            chosen |= realism(Schema.from_dict(head_of(Path(folder))["schemas"][0]), rules, no_rules, follow)
+            schema = Schema.from_dict(head_of(Path(folder))["schemas"][0])
+            chosen |= limits.of(schema) | realism(schema, rules, no_rules, follow)
         explain_job(folder, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
         return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
@@ -125,11 +127,13 @@ def explain(
 
     explainer = load(folder, None if spec is None else announced(spec).spec)
     frame = read_table(rows)
+    if len(frame) == 0:
+        raise GraceError(f"{rows} has no rows: the table is empty")
     if row is not None:
         if not 0 <= row < len(frame):
             raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
         frame = frame.iloc[[row]]
-    chosen |= realism(explainer.schema, rules, no_rules, follow)
+    chosen |= limits.of(explainer.schema) | realism(explainer.schema, rules, no_rules, follow)
     if impute:
         chosen["missing"] = "fill"
     label = None if against is None else label_of(against, explainer.model.task, explainer.model.classes)
@@ -176,7 +180,8 @@ def realism(schema: Schema, rules: tuple[str, ...], no_rules: bool, follow: tupl
 
     out: dict[str, Any] = {}
     if follow:
-        out["follow"] = True if follow == ("all",) and "all" not in schema.names else follow
+        everything = follow == ("all",) and "all" not in schema.names
+        out["follow"] = True if everything else column_list(follow, schema.names, "--follow")
     if rules or no_rules:
         out["rules"] = [*([] if no_rules else map(rule_to_json, schema.rules)), *rules]
     return out

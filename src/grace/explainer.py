@@ -36,7 +36,7 @@ from grace.realistic import deciding
 from grace.rules import Ruling, rules_of
 from grace.rules.keeping import completed, incomplete
 from grace.schema import Schema
-from grace.settings import Settings, settings_of
+from grace.settings import Settings, check_protected, settings_of
 from grace.sources import Source, complete, schemas, source_of
 from grace.space import Space
 from grace.wanted import Wanted
@@ -119,6 +119,8 @@ class Explainer:
         against: Contrast | Sequence[Contrast] | None = None,
         domain: Domain | None = None,
         frozen: Sequence[str] = (),
+        only: Sequence[str] | None = None,
+        protected: Sequence[str] = (),
         increase_only: Sequence[str] = (),
         decrease_only: Sequence[str] = (),
         ranges: Mapping[str, Sequence[Any]] | None = None,
@@ -130,8 +132,8 @@ class Explainer:
         """Contrastive rows for a DataFrame, Series, dict or list of dicts.
 
         `against` names the class to contrast with, or for a model that predicts a number what it should have been
-        (`grace.above`, `below`, `within`, `by`), one for all rows or one per row. `frozen`,
-        `increase_only`, `decrease_only`, `ranges` and `costs` limit what may change (see
+        (`grace.above`, `below`, `within`, `by`), one for all rows or one per row. `frozen`, `only`,
+        `protected`, `increase_only`, `decrease_only`, `ranges` and `costs` limit what may change (see
         `Schema.constrain`). Answers hold for the models in `robust` too, and keep `rules`: by default those of the
         schema, see `grace.rules`. Settings given here hold for this call only; with `missing="fill"`, missing cells
         that the model does not take are filled in as in training, and noted.
@@ -140,6 +142,8 @@ class Explainer:
         self.model.refresh()
         limits: dict[str, Any] = {
             "frozen": frozen,
+            "only": only,
+            "protected": protected,
             "increase_only": increase_only,
             "decrease_only": decrease_only,
             "ranges": ranges,
@@ -147,6 +151,7 @@ class Explainer:
         }
         schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
         schema = self._ruled(schema, rules)
+        check_protected(schema, chosen.method)
         frame = as_frame(rows)
         encoded = schema.encode(frame, missing=chosen.missing == "fill")
         filled = np.isnan(encoded)

@@ -104,6 +104,7 @@ class Explanation:
     wanted: Mapping[str, float | None] | None = None
     alternatives: tuple[Explanation, ...] = ()
     follow_on: tuple[Change, ...] = ()  # what moves along, see `grace.realistic`
+    protected: tuple[str, ...] = ()  # features that were protected in this call
     behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -246,6 +247,7 @@ class Explanation:
             "cutoffs": [list(pair) for pair in self.cutoffs],
             "wanted": None if self.wanted is None else dict(self.wanted),
             "row": dict(self.row),
+            "protected": list(self.protected),
             "settings": dict(self.settings),
             "words": self.words.to_dict(),
             "alternatives": [e.to_dict(backdrop=backdrop) for e in self.alternatives],

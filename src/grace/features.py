@@ -11,7 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.parsing import Bound, fitted
+from grace.feature_checks import check_cost, check_direction, check_plain, check_translations
+from grace.parsing import Bound
+from grace.quantiles import MOST_DECIMALS, central, decimals_of, range_of
 
 Value = str | int | float | bool
 Floats = npt.NDArray[np.float64]
@@ -20,7 +22,6 @@ Bools = npt.NDArray[np.bool_]
 FEW_INTEGERS = 20  # whole numbers within so short a range are scores rather than counts
 MANY_CATEGORIES = 1000
 MISSING = "missing"  # the category of a missing cell
-MOST_DECIMALS = 10
 MOST_DIGITS = 300  # that a number has at all, before the point or behind it
 WINSOR = 0.01  # each tail that the spread does not look at
 
@@ -46,13 +47,13 @@ WORDS = (
     "less",
     "labels",
 )  # what a language may say anew
-WORD_TYPES: dict[str, Any] = {"plural": bool, "labels": Mapping[str, str]}  # all others are text
 
 
 @dataclass(frozen=True, kw_only=True)
 class Numeric:
     """A number. `low` and `high` are an expert's and win over `observed`, what the data show. A change of
-    one `spread` counts `cost` in the distance. `kind` is one of KINDS and `style` one of STYLES; left empty,
+    one `spread` counts `cost` in the distance. A `frozen` feature never changes; a `protected` one only if a call asks
+    for it by name (see `Schema.constrain`). `kind` is one of KINDS and `style` one of STYLES; left empty,
     the one follows from the data and the other from the kind. `dtype` is the column's type where cells are more than
     numbers (see `grace.columns`); with `gaps`, a cell may be missing, which the model takes for a value of its own and
     no change touches. `phrase` is the subject of sentences ("the patient … older") and `noun` what the feature itself
@@ -71,6 +72,7 @@ class Numeric:
     spread: float | None = None
     typical: float | None = None
     frozen: bool = False
+    protected: bool = False
     increase_only: bool = False
     decrease_only: bool = False
     cost: float = 1.0
@@ -90,7 +92,7 @@ class Numeric:
                 raise GraceError(
                     f"feature {self.name!r}: {part}={getattr(self, part)!r} is unknown; use one of {', '.join(known)}"
                 )
-        _check_translations(self)
+        check_translations(self, WORDS)
         for part in ("low", "high", "spread", "typical", "decimals", "integer"):
             object.__setattr__(self, part, plain(getattr(self, part)))
         if self.observed is not None:
@@ -102,8 +104,8 @@ class Numeric:
                 raise GraceError(f"feature {self.name!r}: {part}=nan is not a bound; leave it out or give a number")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise GraceError(f"feature {self.name!r}: low={self.low} lies above high={self.high}")
-        _check_direction(self)
-        _check_cost(self)
+        check_direction(self)
+        check_cost(self)
         if self.spread is not None and not self.spread > 0:
             raise GraceError(f"feature {self.name!r}: spread={self.spread} is not positive")
         if self.decimals is not None and abs(self.decimals) > MOST_DIGITS:
@@ -127,6 +129,11 @@ class Numeric:
                 )
             lo, hi = float(whole_lo), float(whole_hi)
         return lo, hi
+
+    @property
+    def fixed(self) -> bool:
+        """Whether no change touches the feature: it is frozen, or protected and not asked for by name."""
+        return self.frozen or self.protected
 
     @property
     def gap(self) -> float:
@@ -161,11 +168,11 @@ class Numeric:
         integer = self.integer
         if integer is None:
             integer = bool(np.all(distinct == np.round(distinct)))
-        decimals = _decimals(distinct) if self.decimals is None else self.decimals
-        observed = _range(values, domain)
+        decimals = decimals_of(distinct) if self.decimals is None else self.decimals
+        observed = range_of(values, tail_of(domain))
         spread = self.spread
         if spread is None:
-            spread = float(np.std(np.clip(values, *_central(values, WINSOR))))
+            spread = float(np.std(np.clip(values, *central(values, WINSOR))))
             spread = spread or float(distinct[-1] - distinct[0]) or 1.0
         typical = self.typical
         if typical is None:
@@ -174,7 +181,7 @@ class Numeric:
 
     def ranged(self, values: Floats, domain: Domain) -> Numeric:
         """The same feature with the range of another domain."""
-        return replace(self, observed=_range(values, domain))
+        return replace(self, observed=range_of(values, tail_of(domain)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +206,7 @@ class Categorical:
     spread: float | None = None
     typical: Value | None = None
     frozen: bool = False
+    protected: bool = False
     increase_only: bool = False
     decrease_only: bool = False
     cost: float = 1.0
@@ -210,14 +218,14 @@ class Categorical:
     translations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_translations(self)
+        check_translations(self, WORDS)
         object.__setattr__(self, "columns", tuple(self.columns))
         if self.columns and len(self.columns) != len(self.categories):
             raise GraceError(f"feature {self.name!r}: a group has one category for each of its columns")
         for part in ("categories", "never", "always", "rare"):
             object.__setattr__(self, part, tuple(plain(c) for c in getattr(self, part)))
-        _check_cost(self)
-        _check_direction(self)
+        check_cost(self)
+        check_direction(self)
         if len(set(self.categories)) != len(self.categories):
             raise GraceError(f"feature {self.name!r}: a category is listed twice")
         for part in ("never", "always"):
@@ -235,6 +243,11 @@ class Categorical:
         return bool(self.categories)
 
     @property
+    def fixed(self) -> bool:
+        """Whether no change touches the feature: it is frozen, or protected and not asked for by name."""
+        return self.frozen or self.protected
+
+    @property
     def open(self) -> tuple[Value, ...]:
         """The categories that a change may choose."""
         return tuple(c for c in self.categories if c not in self.never and c not in self.rare)
@@ -249,9 +262,9 @@ class Categorical:
         if not categories:
             present = values.dropna()
             try:
-                _check_plain(self.name, present.unique())
+                check_plain(self.name, present.unique())
             except TypeError:  # lists and the like, of which pandas cannot tell which are different
-                _check_plain(self.name, present)
+                check_plain(self.name, present)
             if isinstance(present.dtype, pd.CategoricalDtype):
                 found = set(present)
                 categories = tuple(plain(c) for c in present.cat.categories if c in found)
@@ -300,40 +313,6 @@ def columns_of(feature: Feature) -> tuple[str, ...]:
     return (feature.columns if isinstance(feature, Categorical) else ()) or (feature.name,)
 
 
-def _check_plain(name: str, cells: Any) -> None:
-    """Cells that are objects would reach a model as text."""
-    for cell in cells:
-        if not isinstance(cell, str | int | float | bool | np.generic | pd.Interval):
-            raise GraceError(
-                f"column {name!r} holds cells such as {cell!r} ({type(cell).__name__}); turn them into numbers or "
-                f"text as frame[{name!r}].astype(str) does, before the model is trained"
-            )
-
-
-def _check_cost(feature: Feature) -> None:
-    if isinstance(feature.cost, bool) or not isinstance(feature.cost, int | float) or not 0 < feature.cost < np.inf:
-        raise GraceError(f"feature {feature.name!r}: cost={feature.cost!r} must be a positive number")
-
-
-def _check_direction(feature: Feature) -> None:
-    if feature.increase_only and feature.decrease_only:
-        raise GraceError(f"feature {feature.name!r} is increase_only and decrease_only; use frozen")
-
-
-def _check_translations(feature: Feature) -> None:
-    allowed = [w for w in WORDS if hasattr(feature, w)]
-    for language, words in feature.translations.items():
-        for word in words:
-            if word not in allowed:
-                raise GraceError(
-                    f"feature {feature.name!r}: translations[{language!r}] has an unknown part {word!r}; "
-                    f"it may have {', '.join(allowed)}"
-                )
-            fitted(
-                words[word], WORD_TYPES.get(word, str), f"feature {feature.name!r}: translations[{language!r}]: {word}"
-            )
-
-
 def tail_of(domain: Domain) -> float:
     """The share cut off each end of a feature's training values."""
     if domain == "central":
@@ -349,28 +328,3 @@ def plain(value: Any) -> Any:
     """A value as a Python scalar, so that it survives JSON; what is none becomes text."""
     scalar = value.item() if isinstance(value, np.generic) else value
     return scalar if scalar is None or isinstance(scalar, str | int | float | bool) else str(scalar)
-
-
-def _range(values: Floats, domain: Domain) -> tuple[float, float]:
-    """The range that a domain leaves. A single value leaves nothing to change to, so that its range extends to the
-    commonest other one, and of several to the nearest."""
-    low, high = _central(values, tail_of(domain))
-    if low == high:
-        others, counts = np.unique(values[values != low], return_counts=True)
-        if len(others):
-            other = float(others[np.lexsort((np.abs(others - low), -counts))[0]])
-            low, high = min(low, other), max(high, other)
-    return low, high
-
-
-def _central(values: Floats, tail: float) -> tuple[float, float]:
-    low = np.quantile(values, tail, method="lower")
-    high = np.quantile(values, 1 - tail, method="higher")
-    return float(low), float(high)
-
-
-def _decimals(distinct: Floats) -> int:
-    for decimals in range(MOST_DECIMALS):
-        if np.all(np.round(distinct, decimals) == distinct):
-            return decimals
-    return MOST_DECIMALS

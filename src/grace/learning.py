@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,8 @@ from torch import Tensor
 
 from grace.answers import Answers
 from grace.errors import GraceError
-from grace.features import Domain, Floats, Numeric, Value
-from grace.frames import numbers
+from grace.features import Categorical, Domain, Floats, Numeric, Value
+from grace.frames import numbers, some
 from grace.information import discretise, quantile_cuts, su_matrix
 from grace.models.base import Model, checked_scores, class_codes, fill_value
 from grace.models.checking import LayersDifferError, warn_if_unsteady
@@ -112,6 +113,7 @@ def met(model: Model, schema: Schema, rows: Floats, seed: int = 0) -> Model:
     """The model, bound to the schema and tried on sample rows. If what was read off its layers is not what it says of
     these rows and of random ones, it is taken without its layers; if it says something else the next time, that is
     said."""
+    check_order(model, schema)
     tried = torch.as_tensor(rows, device=model.device)
     model.bind(schema, tried)
     anyhow = torch.as_tensor(anywhere(schema, seed), device=model.device)
@@ -124,6 +126,22 @@ def met(model: Model, schema: Schema, rows: Floats, seed: int = 0) -> Model:
     if first is not None and len(rows):
         warn_if_unsteady(first, asked(model, rows), model.name)
     return model
+
+
+def check_order(model: Model, schema: Schema) -> None:
+    """A model that is given encoded rows knows features by their places, and categories by theirs."""
+    known = model.schema
+    if known is None or model.stepwise:
+        return
+    pairs: list[tuple[str, list[Any], list[Any]]] = [("features", known.names, schema.names)]
+    for own in known.features:
+        feature = schema.features[schema.index(own.name)] if own.name in schema.names else own
+        if isinstance(own, Categorical) and own.categories and isinstance(feature, Categorical):
+            places = own.categories[: len(feature.categories)]  # the model may know "missing" beside them
+            pairs.append((f"categories of {own.name!r}", list(places), list(feature.categories)))
+    for what, needed, given in pairs:
+        if needed != given:
+            raise GraceError(f"the {what} are {some(given)} in the schema, but {some(needed)} in the model; use these")
 
 
 def dropped(model: Model, schema: Schema, rows: Floats, difference: LayersDifferError) -> Model:

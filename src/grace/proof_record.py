@@ -36,10 +36,11 @@ def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] |
         "domain": batch.call["domain"],
         "box": schema.box(row),
         "against": _against(batch, i),
-        "frozen": [f.name for f in schema.features if f.frozen],
-        "increase_only": [f.name for f in schema.features if f.increase_only and not f.frozen],
-        "decrease_only": [f.name for f in schema.features if f.decrease_only and not f.frozen],
-        "missing": [f.name for j, f in enumerate(schema.features) if not f.frozen and cell_of(f, row[j]) is None],
+        "frozen": [f.name for f in schema.features if f.fixed],
+        "protected": protected_in(schema),
+        "increase_only": [f.name for f in schema.features if f.increase_only and not f.fixed],
+        "decrease_only": [f.name for f in schema.features if f.decrease_only and not f.fixed],
+        "missing": [f.name for j, f in enumerate(schema.features) if not f.fixed and cell_of(f, row[j]) is None],
         "categories": _closed(schema),
         "redundant": _redundant(batch, row),
         **{name: batch.call[name] for name in PARTS},
@@ -61,8 +62,14 @@ def miss_record(batch: Explanations, i: int, ways: list[Way]) -> Mapping[str, An
         "own_ranges": any(isinstance(f, Numeric) and not (f.low is f.high is None) for f in batch.schema.features),
         "confidence": batch.call["confidence"],
         "against": _against(batch, i),
+        "protected": protected_in(batch.schema),
         "ways": ways,
     }
+
+
+def protected_in(schema: Schema) -> list[str]:
+    """The features that are protected, and not asked for by name in the call whose schema it is."""
+    return [f.name for f in schema.features if f.protected]
 
 
 def mentioned(schema: Schema, *records: Mapping[str, Any] | None) -> tuple[Feature, ...]:
@@ -77,7 +84,8 @@ def _names(record: Mapping[str, Any]) -> Iterator[str]:
     for way in record.get("ways", ()):
         yield from way["value"] if way["limit"] == "free" else ()
     fixed = (*record.get("frozen", ()), *record.get("missing", ()))
-    for some in (fixed, record.get("increase_only", ()), record.get("decrease_only", ())):
+    ways = (record.get(part, ()) for part in ("protected", "increase_only", "decrease_only"))
+    for some in (fixed, *ways):
         yield from some if len(some) <= MOST_NAMED else ()
 
 
@@ -88,7 +96,7 @@ def _against(batch: Explanations, i: int) -> Any:
 
 def _closed(schema: Schema) -> dict[str, list[Any]]:
     """The categories that a change may not choose."""
-    features = [f for f in schema.features if isinstance(f, Categorical) and not f.frozen]
+    features = [f for f in schema.features if isinstance(f, Categorical) and not f.fixed]
     closed = {f.name: [c for c in f.categories if c not in f.open] for f in features}
     return {name: some for name, some in closed.items() if some}
 

@@ -63,7 +63,7 @@ def deciding(schema: Schema, rules: Sequence[Rule]) -> list[Dependent]:
         else:
             continue
         for option in options:
-            taken = schema.features[option.column].frozen or option.column in {d.column for d in out}
+            taken = schema.features[option.column].fixed or option.column in {d.column for d in out}
             if not taken and ordered([*out, option]) is not None:
                 out.append(option)
                 break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
@@ -14,6 +16,16 @@ MOST_CATEGORIES = 2000  # of a feature: each has a coordinate of its own in some
 MOST_PAIRS = 10**8  # of categories of the same feature, altogether
 MOST_FEATURES = 100_000
 
+DATA = {
+    "observed": "to set a range, edit low and high",
+    "rare": "to let a change choose a category or not, edit always and never",
+    "dtype": "it is the type of the column, so change the table",
+    "gaps": "whether missing cells are values of their own follows from the model and the table",
+}
+"""What the data decide: in a file to edit it stands under "data", with a checksum, as it is no place to edit."""
+CHECK = "check"
+MOST_FLOAT = 1e308
+
 
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
     """A feature as JSON, without the parts that are at their default; "kind" tells a category from a number,
@@ -24,7 +36,7 @@ def feature_to_dict(feature: Feature) -> dict[str, Any]:
 
 
 def feature_from_dict(data: Any) -> Feature:
-    """The feature that `feature_to_dict` wrote."""
+    """The feature that `feature_to_dict` wrote, or that stands in a schema file."""
     kinds: dict[str, type[Feature]] = {"numeric": Numeric, "categorical": Categorical, **dict.fromkeys(KINDS, Numeric)}
     parts = dict(data) if isinstance(data, Mapping) else {}
     kind = parts.pop("kind", None)
@@ -35,9 +47,41 @@ def feature_from_dict(data: Any) -> Feature:
         )
     if kind in KINDS:
         parts["kind"] = kind
-    if "name" not in parts:
+    if not isinstance(parts.get("name"), str):
         raise GraceError("a feature has no name")
-    return kinds[kind](**record(kinds[kind], parts, f"feature {shown(parts['name'])}"))
+    what = f"feature {shown(parts['name'])}"
+    parts |= _seen(parts.pop("data", {}), kinds[kind], what)
+    return kinds[kind](**record(kinds[kind], parts, what))
+
+
+def seen_to_dict(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """What the data decide of a feature, with a checksum of it; empty where there is nothing."""
+    seen = {key: list(value) if isinstance(value, tuple) else value for key, value in parts.items() if key in DATA}
+    return {**seen, CHECK: _checksum(seen)} if seen else {}
+
+
+def _seen(data: Any, cls: type[Feature], what: str) -> dict[str, Any]:
+    """The parts under "data"; an error names what was edited there, and what to edit instead."""
+    seen = dict(data) if isinstance(data, Mapping) else {"observed": data}
+    check = seen.pop(CHECK, None)
+    own = {f.name for f in fields(cls)}
+    for key in seen:
+        if key not in DATA or key not in own:
+            raise GraceError(
+                f'{what}: "data" has an unknown part {shown(key)}; take "data" out to have it read off the data'
+            )
+    if seen and check != _checksum(seen):
+        remedies = "; ".join(f"{key}: {remedy}" for key, remedy in DATA.items() if key in seen)
+        raise GraceError(f'{what}: "data" is what the data show and cannot be edited ({remedies}); take it out or back')
+    return seen
+
+
+def _checksum(seen: Mapping[str, Any]) -> str:
+    """Of the values, however the numbers are written: 6 is 6.0."""
+    ends = seen.get("observed")
+    if isinstance(ends, list) and all(type(end) in (int, float) and abs(end) <= MOST_FLOAT for end in ends):
+        seen = {**seen, "observed": [float(end) for end in ends]}
+    return f"{zlib.crc32(json.dumps(seen, sort_keys=True).encode()):08x}"
 
 
 def features_from(data: Any) -> tuple[Feature, ...]:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import click
 
-from grace.errors import GraceError
-from grace.parsing import read_text
-from grace.terminal import read_table, write_text
+from grace.terminal import read_schema, read_table, write_text
 
 
 @click.command()
@@ -37,11 +35,7 @@ def rules(
     if (take is None) != (out is None):
         raise click.UsageError("--take and --out go together: which suggestions, and where to write the schema")
     frame = read_table(data)
-    try:
-        declared = None if schema is None else Schema.from_json(read_text(Path(schema)))
-    except GraceError as error:
-        raise GraceError(f"{schema}: {error}") from error
-    known = Schema.infer(frame, target, like=declared)
+    known = Schema.infer(frame, target, like=None if schema is None else read_schema(schema))
     found = suggest(known, frame, most=most)
     if as_json:
         lines = [{"rule": rule_to_json(s.rule), "rows": s.rows, "by_chance": s.by_chance} for s in found]

@@ -6,7 +6,6 @@ category among its categories. `Schema.encode` and `Schema.decode` go between Da
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -27,16 +26,17 @@ from grace.features import (
     Numeric,
     Value,
     columns_of,
-    plain,
     tail_of,
 )
 from grace.frames import as_frame, no_duplicates, said, some
 from grace.groups import cells_of, columns_from, group_feature
 from grace.languages import DEFAULT, load
-from grace.parsing import read_json, record
+from grace.limits import constrained
+from grace.parsing import record
 from grace.records import feature_to_dict, features_from
 from grace.rules import Rule, Ruling, rule_to_json, rules_from, rules_of
 from grace.rules.keeping import check_rules
+from grace.schema_file import check_edits, from_text, to_text
 from grace.wording import caption, check_words, row_words, translated
 
 
@@ -100,47 +100,26 @@ class Schema:
         self,
         *,
         frozen: Sequence[str] = (),
+        only: Sequence[str] | None = None,
+        protected: Sequence[str] = (),
         increase_only: Sequence[str] = (),
         decrease_only: Sequence[str] = (),
         ranges: Mapping[str, Sequence[Any]] | None = None,
         costs: Mapping[str, float] | None = None,
     ) -> Schema:
-        """A copy with limits on what may change. A range is (low, high), None for no bound of your own;
-        of a category, the values that may be chosen."""
-        limited: dict[int, Feature] = {}
-
-        def limit(name: str, **parts: Any) -> None:
-            j = self.index(name)
-            limited[j] = replace(limited.get(j, self.features[j]), **parts)
-
-        for part, names in (("frozen", frozen), ("increase_only", increase_only), ("decrease_only", decrease_only)):
-            for name in [names] if isinstance(names, str) else names:
-                feature = self[name]
-                if part != "frozen" and isinstance(feature, Categorical) and not feature.ordered:
-                    raise GraceError(
-                        f"feature {name!r} is a category without an order, which has no direction; "
-                        "use frozen or ranges, or declare it ordered"
-                    )
-                limit(name, **{part: True})
-        for name, cost in (costs or {}).items():
-            limit(name, cost=plain(cost))
-        for name, span in (ranges or {}).items():
-            feature = self[name]
-            if isinstance(feature, Categorical):
-                unknown = [v for v in span if v not in feature.categories]
-                if unknown:
-                    raise GraceError(f"feature {name!r}: unknown category {unknown[0]!r} in ranges")
-                limit(name, never=tuple(c for c in feature.categories if c not in span), rare=())
-            elif len(span) != 2:
-                raise GraceError(f"feature {name!r}: a range is (low, high), not {span!r}")
-            else:
-                low, high = (
-                    old if new is None else new for new, old in zip(span, (feature.low, feature.high), strict=True)
-                )
-                limit(name, low=low, high=high)
-        if not limited:
-            return self
-        return replace(self, features=tuple(limited.get(j, f) for j, f in enumerate(self.features)))
+        """A copy with limits on what may change. With `only`, no other feature changes. A range is (low, high), None
+        for no bound of your own; of a category, the values that may be chosen. A protected feature changes only if it
+        is named in `only`, `increase_only`, `decrease_only`, `ranges` or `costs`; `protected` protects further ones."""
+        limits = {
+            "frozen": frozen,
+            "only": only,
+            "protected": protected,
+            "increase_only": increase_only,
+            "decrease_only": decrease_only,
+            "ranges": ranges,
+            "costs": costs,
+        }
+        return constrained(self, limits)
 
     def group(self, name: str, columns: Sequence[str]) -> Schema:
         """A copy in which columns of 0 and 1, exactly one of them 1, are a single category that changes as a whole:
@@ -254,7 +233,7 @@ class Schema:
         low, high = self.bounds()
         out: dict[str, list[Value]] = {}
         for j, f in enumerate(self.features):
-            if f.frozen:
+            if f.fixed:
                 continue
             if isinstance(f, Categorical):
                 ways = [row[j] if f.increase_only else -np.inf, row[j] if f.decrease_only else np.inf]
@@ -317,8 +296,10 @@ class Schema:
         return cls(**record(cls, {"features": (), **plain_parts}, "schema") | read)
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
+        """The schema as a file to edit, with help on each part; see `grace.schema_file`."""
+        return to_text(self)
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        return cls.from_dict(read_json(text, "the schema"))
+        """The schema in a file; what is unknown there, or would have no effect, is an error."""
+        return check_edits(cls.from_dict(from_text(text)))

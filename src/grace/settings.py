@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grace.dependence import Follow, checked_follow
 from grace.errors import GraceError
 from grace.features import plain
+from grace.frames import some
+from grace.limits import ASKED
 from grace.memory import bytes_of
 from grace.methods import METHODS
 from grace.parsing import shown, whole_number
 from grace.space import NORMS
+
+if TYPE_CHECKING:
+    from grace.schema import Schema
 
 MOST = 1_000_000  # features, answers, steps and neighbours that can be asked for
 MOST_CALLS = 10**15
@@ -82,10 +87,22 @@ class Settings:
                 raise GraceError(f"{name}={shown(number)}: it must be a number {limits}")
 
 
+def check_protected(schema: Schema, method: str) -> None:
+    """A baseline changes any feature, so that it cannot keep what is protected."""
+    kept = [f.name for f in schema.features if f.protected]
+    if kept and "domain" not in METHODS[method].promises:
+        able = ", ".join(name for name, known in METHODS.items() if "domain" in known.promises)
+        raise GraceError(
+            f"method={method!r} changes any feature and cannot keep {some(kept)}, which is protected; use one of {able}"
+        )
+
+
 def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:
     """The settings with some changed; an unknown name is an error that lists the known ones."""
     known = vars(base)
     for name in changes:
         if name not in known:
-            raise GraceError(f"there is no setting {name!r}; settings are {', '.join(known)}, against and domain")
+            raise GraceError(
+                f"there is no setting {name!r}; settings are {', '.join(known)}; explain also takes {', '.join(ASKED)}"
+            )
     return replace(base, **changes)

@@ -40,7 +40,7 @@ class Space:
         self.has_integers = any(isinstance(f, Numeric) and bool(f.integer) for f in schema.features)
         self.digits = tensor([f.digits if isinstance(f, Numeric) else 0 for f in schema.features], torch.int64)
         self.weight = tensor([f.cost for f in schema.features])
-        self.fixed = tensor([f.frozen for f in schema.features], torch.bool)
+        self.fixed = tensor([f.fixed for f in schema.features], torch.bool)
         self.upward = tensor([f.increase_only for f in schema.features], torch.bool)
         self.downward = tensor([f.decrease_only for f in schema.features], torch.bool)
         self.one_way = any(f.increase_only or f.decrease_only for f in schema.features)

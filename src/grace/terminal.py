@@ -16,12 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from grace.errors import GraceError
+from grace.parsing import read_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from grace.batch import Explanations
     from grace.explanation import Explanation
+    from grace.schema import Schema
     from grace.text import Saying
 
 
@@ -98,6 +100,15 @@ def read_table(path: str) -> pd.DataFrame:
         return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path)
     except (ValueError, OSError, ImportError) as error:
         raise GraceError(f"{path} cannot be read as a table: {error}") from error
+
+
+def read_schema(path: str) -> Schema:
+    from grace.schema import Schema
+
+    try:
+        return Schema.from_json(read_text(Path(path)))
+    except GraceError as error:
+        raise GraceError(f"{path}: {error}") from error
 
 
 def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:

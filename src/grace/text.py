@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -241,6 +241,7 @@ def reason(e: Explanation, code: str) -> str:
     miss = {**e.miss, "ways": [said(way) for way in e.miss.get("ways", ())]}
     most = int(miss.get("most", 0))
     limits = _limits(e, code, most) if miss.get("proven") else Limits(most, confidence=miss.get("confidence", 0.0))
+    limits = replace(limits, protected=_named(e, code, miss.get("protected", ())))
     against = miss.get("against")
     if e.wanted is not None:
         limits = replace(limits, towards=asked_for(e.wanted, language))
@@ -250,9 +251,36 @@ def reason(e: Explanation, code: str) -> str:
 
 
 def notes(e: Explanation, code: str) -> tuple[str, ...]:
-    """What a reader should know about the row."""
+    """What a reader should know about the row, and what was proven of an answer with one change: its sentence says
+    nothing of fewer."""
     language = languages.load(code)
-    return tuple(language.note(r, _feature(e, code, r["feature"]) if "feature" in r else None) for r in e.remarks)
+    said = [language.note(r, _feature(e, code, r["feature"]) if "feature" in r else None) for r in e.remarks]
+    if e.success and len(e.changes) == 1 and e.proof is not None and e.proof["verdict"] == MINIMUM:
+        said.append(_proven_of_one(e, code))
+    return tuple(said)
+
+
+def _proven_of_one(e: Explanation, code: str) -> str:
+    """One change is the fewest there can be; of a number, also by how much it has to change at least."""
+    language, (change,) = languages.load(code), e.changes
+    feature = feature_in(change.feature, e.words.language, code)
+    limits = _limits(e, code, 1)
+    rising, falling = (tuple(f for f in way if f.name == change.name) for way in (limits.rising, limits.falling))
+    least = least_change(change, (e.proof or {}).get("distance_at_least"))
+    size = language.amount(feature, least) if isinstance(feature, Numeric) and least > 0 else ""
+    return language.one_change(replace(limits, fixed=(), rising=rising, falling=falling), feature, size)
+
+
+def least_change(change: Change, distance: float | None) -> Decimal:
+    """The amount below which no change of a number alone is an answer, by a proven bound on the distance of all that
+    change it: rounded down to three digits, of whole numbers up to the next one; 0 where nothing is known."""
+    feature = change.feature
+    if not isinstance(feature, Numeric) or distance is None or not 0 < distance < float("inf"):
+        return Decimal(0)
+    size = Decimal(distance * (feature.spread or 1.0) / feature.cost * (1 - 1e-9))  # less what is lost by rounding
+    if feature.integer and float(change.old).is_integer():
+        return size.to_integral_value(ROUND_CEILING)
+    return size.quantize(Decimal(1).scaleb(size.adjusted() - 2), ROUND_FLOOR)
 
 
 # -- parts of it, for tables and pictures -----------------------------------------------------

@@ -15,7 +15,7 @@ from grace.columns import is_number
 from grace.datasets import Table
 from grace.descent import Progress, descend
 from grace.errors import GraceError
-from grace.features import MISSING, Categorical, Feature, Floats, Numeric, Value, plain
+from grace.features import MISSING, Categorical, Feature, Floats, Numeric, Value, columns_of, plain
 from grace.frames import numbers, said, some
 from grace.models.base import class_codes, fill_value
 from grace.models.network import Network
@@ -99,6 +99,8 @@ def fit(
             target = schema.target
         task = check_target(data, target, task, schema)
         assert target is not None
+        if schema is not None:
+            check_columns(data, schema, target)
         stratify = task == "classification"
         train, held = (data, validation) if validation is not None else _set_aside(data, target, seed, stratify)
     if threshold is not None and task == "regression":
@@ -165,6 +167,24 @@ def check_target(frame: pd.DataFrame, target: str | None, task: str | None = Non
             '(if the column is a number to predict, pass task="regression")'
         )
     return task
+
+
+def check_columns(frame: pd.DataFrame, schema: Schema, target: str) -> None:
+    """A schema has to have every column of the table, and no other; one without features takes them all."""
+    if not schema.features:
+        return
+    if target in schema.columns:
+        raise GraceError(f"column {target!r} is the target, and a feature of the schema too; take the feature out")
+    there = set(frame.columns)
+    known = [c for f in schema.features for c in ([f.name] if f.name in there else columns_of(f))]
+    for column in (c for c in known if c not in there):
+        raise GraceError(f"column {column!r} of the schema is missing from the table; take the feature out, or add it")
+    needed = {*known, target}
+    for column in (c for c in frame.columns if c not in needed):
+        raise GraceError(
+            f"column {column!r} of the table is missing from the schema; add a feature for it, or drop the column "
+            "(grace train --drop)"
+        )
 
 
 def score(model: TorchModel, test: pd.DataFrame) -> str:

@@ -5,17 +5,21 @@ What helps is a dict that any language can say: the "limit" to lift and the "val
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from grace.dependence import asked_for
+from grace.limits import names_in
 from grace.rules.keeping import broken
 
 if TYPE_CHECKING:
     from grace.batch import Explanations
 
-LIMITS = ("frozen", "increase_only", "decrease_only", "ranges")
+DIRECT = ("frozen", "increase_only", "decrease_only", "ranges")
+LIMITS = (*DIRECT, "only")
+"""Limits on features that are lifted. Protected features stay protected: that they be changed is never proposed."""
 ORDER = ("against", "free", "domain", "gamma", "max_features", "confidence", "rules", "follow")
 """Which comes first of ways with as many changes."""
 
@@ -57,22 +61,54 @@ def _try(
 
 def _each_alone(batch: Explanations, rows: list[int], found: dict[int, list[tuple[int, int, Way]]]) -> None:
     """Free each limited feature on its own where freeing all of them helped; that all do is no news if one does."""
-    names = dict.fromkeys(n for part in LIMITS for n in as_names(batch.call[part]))
+    helpful = {n for i in rows for n in found[i][-1][2]["value"]}
+    barred = set(barred_by_only(batch))  # there may be very many that would not help
+    names = [n for n in limited(batch) if n not in barred or n in helpful]
     if len(names) < 2:
         return
     together = {i: found[i].pop() for i in rows}
     for name in names:
-        kept = {part: [n for n in as_names(batch.call[part]) if n != name] for part in LIMITS[:3]}
-        spans = {n: span for n, span in (batch.call["ranges"] or {}).items() if n != name}
-        _try(batch, rows, {**kept, "ranges": spans or None}, found)
+        _try(batch, rows, without(batch, [name]), found)
     for i, way in together.items():
         if not any(w["limit"] == "free" for *_, w in found[i]):
             found[i].append(way)
 
 
-def as_names(given: Any) -> list[str]:
-    """The names in a limit of a call: several, one as text, or none."""
-    return [given] if isinstance(given, str) else list(given or ())
+def limited(batch: Explanations) -> list[str]:
+    """The features on which the call has limits that can be lifted."""
+    named = [n for part in DIRECT for n in names_in(batch.call[part])]
+    able = set(changeable(batch))
+    return [n for n in dict.fromkeys([*named, *barred_by_only(batch)]) if n in able]
+
+
+def barred_by_only(batch: Explanations) -> list[str]:
+    """The features that may not change because `only` does not name them."""
+    only = names_in(batch.call["only"])
+    return [n for n in changeable(batch) if n not in only] if only else []
+
+
+def changeable(batch: Explanations) -> list[str]:
+    """The features that may change if no limit of the call holds: all that are neither frozen in the explainer's schema
+    nor protected."""
+    own = batch.explainer.schema
+    return [f.name for f in batch.schema.features if not f.protected and not own[f.name].frozen]
+
+
+def without(batch: Explanations, names: Collection[str]) -> dict[str, Any]:
+    """The limits of the call without those on some features. All that may change is named where something is protected,
+    so that what the call has asked for by name stays asked for."""
+    out: dict[str, Any] = {
+        part: [n for n in names_in(batch.call[part]) if n not in names]
+        for part in ("frozen", "increase_only", "decrease_only")
+    }
+    out["ranges"] = {n: span for n, span in (batch.call["ranges"] or {}).items() if n not in names} or None
+    only = names_in(batch.call["only"])
+    if only or any(f.protected for f in batch.explainer.schema.features):
+        able = [n for n in changeable(batch) if n not in out["frozen"] and (not only or n in only or n in names)]
+        out["only"] = able or None
+    else:
+        out["only"] = None
+    return out
 
 
 def may_ask(batch: Explanations, rows: list[int]) -> bool:
@@ -90,8 +126,8 @@ def relaxations(batch: Explanations) -> list[dict[str, Any]]:
         out.append({"gamma": 1.0})
     if call["domain"] != "minmax" and "minmax" in batch.explainer.schemas:
         out.append({"domain": "minmax"})
-    if any(call[name] for name in LIMITS):
-        out.append(dict.fromkeys(LIMITS[:3], ()) | {"ranges": None})
+    if limited(batch):
+        out.append(without(batch, batch.schema.names))
     if call["against"] is not None and batch.explainer.model.task != "regression":
         out.append({"against": None})
     if call["confidence"] > 0:
@@ -128,5 +164,8 @@ def way_out(batch: Explanations, again: Explanations, place: int, changes: dict[
     if "follow" in changes:
         return {"limit": "follow"}
     names = [batch.schema.names[j] for j in changed]
-    lifted = {n for part in LIMITS for n in as_names(batch.call[part]) if n not in as_names(changes[part])}
+    still = {part: names_in(changes[part]) for part in LIMITS}
+    lifted = {n for part in DIRECT for n in names_in(batch.call[part]) if n not in still[part]}
+    lifted |= {n for n in barred_by_only(batch) if n in still["only"]}
+    lifted &= set(changeable(batch))
     return {"limit": "free", "value": [n for n in names if n in lifted] or sorted(lifted)}

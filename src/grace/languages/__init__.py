@@ -74,7 +74,8 @@ class Limits:
     """What a proof depends on. `fixed`, `rising` and `falling` are the features that may not change, only grow or only
     shrink; `categories` is whether some may not be chosen; `distinct`, whether redundant features may not change
     together; `confidence`, the least probability asked for; `towards`, the words for the class asked for, where a
-    change to any other would not do. `count` is the most changes that were looked at."""
+    change to any other would not do. `count` is the most changes that were looked at. `protected` are the features that
+    stay as they are whatever limit is lifted."""
 
     count: int
     fixed: tuple[Feature, ...] = ()
@@ -84,6 +85,7 @@ class Limits:
     distinct: bool = False
     confidence: float = 0.0
     towards: str = ""
+    protected: tuple[Feature, ...] = ()
 
 
 class Language(Protocol):
@@ -128,6 +130,10 @@ class Language(Protocol):
     def cutoff(self, share: str, named: str, *, reached: bool, then: bool) -> str:
         """On which side of its cut-off the probability of a class was, or (`then`) would have been; a clause to append.
         Without a class: that each has a cut-off."""
+
+    def one_change(self, limits: Limits, feature: Feature, size: str) -> str:
+        """A note that a proven answer changes one feature, which is the fewest there can be; and, if there is a size,
+        that no change of it by less is an answer."""
 
     def minimum(self, limits: Limits, form: str) -> str:
         """That no change of so few features would have done under these limits: a sentence."""

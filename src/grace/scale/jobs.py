@@ -207,7 +207,7 @@ def _behaviour(explainer: Explainer) -> str:
 def plain_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `explain` as JSON has them; those at their defaults are left out."""
     some = {k: v for k, v in asked.items() if v is not None}
-    out = {k: v for k, v in some.items() if k == "rules" or not isinstance(v, list | tuple | dict) or v}
+    out = {k: v for k, v in some.items() if k in ("rules", "only") or not isinstance(v, list | tuple | dict) or v}
     if out.get("n", 1) != 1:
         raise GraceError(f"n={out['n']}: a job gives one answer per row; leave n out")
     if "robust" in out:

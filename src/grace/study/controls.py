@@ -109,7 +109,7 @@ def read(fields: Mapping[str, str], inputs: list[Control]) -> tuple[dict[str, Va
 
 
 def _control(key: str, feature: Feature, value: Value) -> Control:
-    if feature.frozen:
+    if feature.fixed:
         return Control(key, feature, "fixed", value, options=(value,))
     if isinstance(feature, Categorical):
         options = tuple(c for c in feature.categories if c in feature.open or c == value)

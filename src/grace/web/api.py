@@ -44,6 +44,8 @@ class Why(Ask):
     prove: bool = Field(False, description="Prove that no answer with fewer changes exists (ReLU networks).")
     budget: float = Field(BUDGET, ge=0, le=MOST_BUDGET, description="Seconds that a proof may take.")
     frozen: list[str] = Field([], description="Features that must not change.")
+    only: list[str] | None = Field(None, description="Features that may change, and no others.")
+    protected: list[str] = Field([], description="Further features to protect, as the schema may protect some.")
     increase_only: list[str] = Field([], description="Features that may only rise.")
     decrease_only: list[str] = Field([], description="Features that may only fall.")
     ranges: dict[str, list[Any]] = Field(
@@ -129,7 +131,8 @@ def columns(schema: Schema, classes: tuple[Value, ...]) -> dict[str, Any]:
     """A schema for someone who wants to send a row."""
     features = []
     for f in schema.features:
-        line: dict[str, Any] = {"name": f.name, "phrase": f.phrase, "typical": f.typical, "frozen": f.frozen}
+        line: dict[str, Any] = {"name": f.name, "phrase": f.phrase, "typical": f.typical}
+        line |= {"frozen": f.frozen, "protected": f.protected}
         if isinstance(f, Categorical):
             line |= {"kind": "category", "categories": list(f.categories), "open": list(f.open)}
         else:

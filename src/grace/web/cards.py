@@ -67,7 +67,7 @@ class Card:
     @property
     def fixed(self) -> bool:
         """Whether the schema itself forbids changes."""
-        return self.feature.frozen
+        return self.feature.fixed
 
     @property
     def limited(self) -> bool:

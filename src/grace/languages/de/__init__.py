@@ -1,6 +1,6 @@
 """German: `words` and numbers, `sentences`, and `remarks` that go with them."""
 
-from grace.languages.de.remarks import cutoff, failed, minimum, note, reason, sure
+from grace.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, sure
 from grace.languages.de.sentences import TEMPLATES
 from grace.languages.de.words import (
     NAME,
@@ -33,6 +33,7 @@ __all__ = [
     "named",
     "note",
     "number",
+    "one_change",
     "reason",
     "sure",
 ]

@@ -39,6 +39,16 @@ def minimum(limits: Limits, form: str) -> str:
     return f"{within} {'hätte' if single else 'hätten'} {count}{_at_least(limits)} {done}."
 
 
+def one_change(limits: Limits, feature: Feature, size: str) -> str:
+    fewest = "nachgewiesen: weniger als eine Änderung gibt es nicht"
+    if not size:
+        return fewest
+    done = f"zu {quoted(limits.towards)} geführt" if limits.towards else "genügt"
+    within = f"innerhalb dieser Bereiche{_conditions(limits)}"
+    none = f"keine Änderung um weniger als {size}{_at_least(limits)}"
+    return f"{fewest}; {feature.noun}: {within} hätte für sich allein {none} {done}"
+
+
 def _at_least(limits: Limits) -> str:
     share = number(Decimal(100) * decimal(limits.confidence))
     return f" mit einer Wahrscheinlichkeit von mindestens {share} %" if limits.confidence > 0 else ""
@@ -71,15 +81,24 @@ def reason(miss: Mapping[str, Any], limits: Limits) -> str:
     where = "der erlaubten Bereiche" if miss.get("own_ranges") else RANGES.get(miss["domain"], RANGES["central"])
     within = f"innerhalb {where}{f' {AND} Kategorien' if limits.categories else ''}{_conditions(limits)}"
     none = f"{'keinen' if miss['proven'] else 'kein'} Kontrast{towards}{_at_least(limits)}"
-    return f"mit höchstens {most} {exists} {within} {none}; {_hint(miss['ways'])}"
+    return f"mit höchstens {most} {exists} {within} {none}; {_hint(miss['ways'], limits)}{_protected(limits)}"
 
 
-def _hint(ways: Sequence[Mapping[str, Any]]) -> str:
+def _protected(limits: Limits) -> str:
+    """ "; geschützt und daher unverändert: das Alter"; more features than a few are counted."""
+    if not limits.protected:
+        return ""
+    names = some_of([f.noun for f in limits.protected])
+    said = listed(names, AND) if names else f"{len(limits.protected)} der Merkmale"
+    return f"; geschützt und daher unverändert: {said}"
+
+
+def _hint(ways: Sequence[Mapping[str, Any]], limits: Limits) -> str:
     """What would help, each on its own; features of which any one would do are named together."""
     alone = [way["value"][0] for way in ways if way["limit"] == "free" and len(way["value"]) == 1]
     said = list(dict.fromkeys(_way(alone=alone, **way) for way in ways))
     if not said:
-        return "auch nicht, wenn eine einzelne Grenze entfällt"
+        return f"auch nicht, wenn eine einzelne {'andere ' if limits.protected else ''}Grenze entfällt"
     return f"möglich{',' if said[0].startswith('wenn ') else ''} {', oder '.join(said)}"
 
 

@@ -1,6 +1,6 @@
 """English: `words` and numbers, `sentences`, and `remarks` that go with them."""
 
-from grace.languages.en.remarks import cutoff, failed, minimum, note, reason, sure
+from grace.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
 from grace.languages.en.sentences import TEMPLATES
 from grace.languages.en.words import (
     NAME,
@@ -36,6 +36,7 @@ __all__ = [
     "named",
     "note",
     "number",
+    "one_change",
     "positive",
     "reason",
     "sure",

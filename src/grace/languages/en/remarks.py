@@ -37,6 +37,15 @@ def minimum(limits: Limits, form: str) -> str:
     return f"{said}, no {count.get(limits.count, f'{limits.count} changes')} {done}{_at_least(limits)}."
 
 
+def one_change(limits: Limits, feature: Feature, size: str) -> str:
+    fewest = "proven: one change is the fewest there can be"
+    if not size:
+        return fewest
+    within = ", ".join(["within these ranges", *_conditions(limits)])
+    done = f"could have led to {limits.towards}" if limits.towards else "could have done it"
+    return f"{fewest}, and {within}, no change of {feature.noun} alone by less than {size} {done}{_at_least(limits)}"
+
+
 def _at_least(limits: Limits) -> str:
     share = number(Decimal(100) * decimal(limits.confidence))
     return f" with a probability of at least {share} %" if limits.confidence > 0 else ""
@@ -70,14 +79,25 @@ def reason(miss: Mapping[str, Any], limits: Limits) -> str:
     where = "the allowed ranges" if miss.get("own_ranges") else RANGES.get(miss["domain"], RANGES["central"])
     within = f"within {where}{f' {AND} categories' if limits.categories else ''}"
     said = f"no contrast{towards}{_at_least(limits)} {exists} with at most {most} {within}"
-    return f"{', '.join([said, *_conditions(limits)])}; {_hint(miss['ways'])}"
+    return f"{', '.join([said, *_conditions(limits)])}; {_hint(miss['ways'], limits)}{_protected(limits)}"
 
 
-def _hint(ways: Sequence[Mapping[str, Any]]) -> str:
+def _protected(limits: Limits) -> str:
+    """ "; age and sex are protected and stay as they are"; more features than a few are counted."""
+    if not limits.protected:
+        return ""
+    names = some_of([f.noun for f in limits.protected])
+    many = len(limits.protected) > 1 or limits.protected[0].plural
+    said = listed(names, AND) if names else f"{len(limits.protected)} of the features"
+    return f"; {said} {'are protected and stay as they are' if many else 'is protected and stays as it is'}"
+
+
+def _hint(ways: Sequence[Mapping[str, Any]], limits: Limits) -> str:
     """What would help, each on its own; features of which any one would do are named together."""
     alone = [way["value"][0] for way in ways if way["limit"] == "free" and len(way["value"]) == 1]
     said = list(dict.fromkeys(_way(alone=alone, **way) for way in ways))
-    return f"possible {', or '.join(said)}" if said else "nor with any one of the limits lifted"
+    other = "other " if limits.protected else ""
+    return f"possible {', or '.join(said)}" if said else f"nor with any one of the {other}limits lifted"
 
 
 def _way(alone: Sequence[str], limit: str, value: Any = None) -> str:
