@@ -20,6 +20,7 @@ from grace.explain_command import METHODS, explain
 from grace.rules_command import rules
 from grace.study.command import study
 from grace.terminal import (
+    category_option,
     domain_of,
     read_table,
     saying,
@@ -138,7 +139,8 @@ def datasets(as_json: bool) -> None:
 @click.argument("data", type=click.Path(exists=True, dir_okay=False))
 @click.option("--target", required=True, help="The column to predict.")
 @click.option("-o", "--out", required=True, help="JSON file to write.", type=click.Path())
-def schema(data: str, target: str, out: str) -> None:
+@category_option
+def schema(data: str, target: str, out: str, categories: list[str]) -> None:
     """Write what GRACE infers about a table, to edit: ranges, whole numbers, categories, words and units.
 
     \b
@@ -148,7 +150,8 @@ def schema(data: str, target: str, out: str) -> None:
     """
     from grace.schema import Schema
 
-    write_text(Path(out), Schema.infer(read_table(data), target).to_json() + "\n")
+    frame = read_table(data, categories=categories)
+    write_text(Path(out), Schema.infer(frame, target).to_json() + "\n")
     click.echo(
         f"Written to {out}: edit it, then grace train {shlex.quote(data)} --schema {shlex.quote(out)} ...", err=True
     )
@@ -183,6 +186,7 @@ def schema(data: str, target: str, out: str) -> None:
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides the split and the first weights."
 )
+@category_option
 def train(
     data: str,
     target: str,
@@ -195,6 +199,7 @@ def train(
     threshold: tuple[str, ...],
     sample: int | None,
     seed: int,
+    categories: list[str],
 ) -> None:
     """Train a network on a CSV or Parquet table, and save it with all that explaining needs.
 
@@ -219,17 +224,17 @@ def train(
     console = Console(stderr=True)
     tail_of(domain_of(domain))
     check_place(out)
+    try:
+        declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
+    except (GraceError, UnicodeDecodeError) as error:
+        raise GraceError(f"{schema}: {error}") from error
     if sample is None:
-        frame = read_table(data)
+        frame = read_table(data, declared, used=[target], categories=categories)
     else:
         from grace.scale import sample as drawn
 
         frame = drawn(data, sample, seed=seed)
     task = training.check_target(frame, target, task)
-    try:
-        declared = None if schema is None else Schema.from_json(Path(schema).read_text(encoding="utf-8"))
-    except (GraceError, UnicodeDecodeError) as error:
-        raise GraceError(f"{schema}: {error}") from error
     try:
         sizes = tuple(int(h) for h in hidden.split(",") if h.strip())
         if min(sizes, default=1) < 1:
