@@ -11,9 +11,11 @@ from rich.console import Console
 from grace.errors import GraceError
 from grace.saved import head_of
 from grace.scale.command import explain_job, is_job, job_options
-from grace.terminal import domain_of, label_of, read_table, saying, show, write_batch, write_picture, write_text
+from grace.terminal import domain_of, label_of, read_table, saying, show_batch, write_batch, write_picture, write_text
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from grace.scale.command import Ways
     from grace.schema import Schema
     from grace.text import Saying
@@ -26,6 +28,13 @@ PICTURES = (".png", ".pdf", ".svg")
 @click.argument("model", type=click.Path(exists=True, file_okay=False))
 @click.argument("rows", type=click.Path(exists=True))
 @click.option("--row", type=int, help="Explain only this row (0 is the first).")
+@click.option(
+    "--id",
+    "ids",
+    multiple=True,
+    metavar="COLUMN",
+    help="Keep only these further columns beside the answers, and call rows by them; may be repeated, or use commas.",
+)
 @click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl, or as a job to a FOLDER.")
 @click.option("--html", type=click.Path(), help="Write a page to look at to FILE, for one row or all of them.")
 @click.option("--plot", type=click.Path(), help="Draw one row (--row) to FILE.png, .pdf or .svg.")
@@ -61,6 +70,7 @@ def explain(
     model: str,
     rows: str,
     row: int | None,
+    ids: tuple[str, ...],
     out: str | None,
     html: str | None,
     plot: str | None,
@@ -88,6 +98,7 @@ def explain(
       grace explain model/ loans.csv --row 7 --style magnitude --template because
       grace explain model/ loans.csv --row 7 --rule "used <= limit" --follow all
       grace explain model/ loans.csv --out why.jsonl
+      grace explain model/ loans.csv --out why.csv --id customer,branch
       grace explain model/ loans.csv --html why.html
       grace explain model/ big.parquet --out why/ --memory 2GB
     """
@@ -106,7 +117,7 @@ def explain(
     from grace.store import load
 
     explainer = load(model)
-    frame = read_table(rows)
+    frame = with_ids(read_table(rows, explainer.schema), explainer.schema, ids, rows)
     if row is not None:
         if not 0 <= row < len(frame):
             raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
@@ -128,13 +139,30 @@ def explain(
     elif as_json:
         click.echo(batch.to_json(**how))
     elif html is None or row is not None:
-        console = Console()
-        for i, e in enumerate(batch):
-            if i:
-                console.print()
-            if len(batch) > 1:
-                console.print(f"[bold]row {batch.index[i]}[/]")
-            show(console, e, **how)
+        show_batch(Console(), batch, named(ids), **how)
+
+
+def named(given: tuple[str, ...]) -> list[str]:
+    """Columns from options that may be repeated and hold several names with commas between them."""
+    return [name.strip() for said in given for name in said.split(",") if name.strip()]
+
+
+def with_ids(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: str) -> pd.DataFrame:
+    """The table with the columns that are kept beside the answers: all, or those that --id names."""
+    from grace.frames import some
+    from grace.groups import extra_columns
+
+    extra = extra_columns(schema, frame)
+    wanted = named(ids)
+    for name in wanted:
+        if name not in frame.columns:
+            raise GraceError(
+                f"--id {name}: {path} has no such column; beside the features it has {some(extra) or 'none'}"
+            )
+    kept = [c for c in extra if c in wanted or not wanted]
+    if kept:
+        click.echo(f"Kept beside the answers: {', '.join(kept)}", err=True)
+    return frame.drop(columns=[c for c in extra if c not in kept])
 
 
 def realism(schema: Schema, rules: tuple[str, ...], no_rules: bool, follow: tuple[str, ...]) -> dict[str, Any]:

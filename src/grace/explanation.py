@@ -254,7 +254,7 @@ class Explanation:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
         """The explanation that `to_dict` wrote."""
-        derived = {"index", "text", "predicate", "influence", "reason", "notes", "backdrop"}
+        derived = {"index", "extra", "text", "predicate", "influence", "reason", "notes", "backdrop"}
         parts = {k: v for k, v in data.items() if k not in derived}
         if data.get("backdrop") is not None:
             from grace.pictures.backdrop import Backdrop
