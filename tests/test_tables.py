@@ -357,6 +357,7 @@ def zipped(**files: str) -> bytes:
         (b"\xff\xfea", "utf-16"),
         (b"PAR1 and no more", "cannot be read as a table"),
     ],
+    ids=lambda part: part if isinstance(part, str) else "bytes",
 )
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     assert re.search(message, refusal(tmp_path, content))

@@ -110,6 +110,7 @@ def explain(
             from grace.schema import Schema
 
             chosen |= realism(Schema.from_dict(head_of(Path(model))["schemas"][0]), rules, no_rules, follow)
+        chosen |= {"id": named(ids)} if ids else {}
         explain_job(model, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
         return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
