@@ -36,6 +36,7 @@ from grace.languages import DEFAULT, load
 from grace.records import feature_from_dict, feature_to_dict, known_parts
 from grace.rules import Rule, Ruling, rule_to_json, rules_of
 from grace.rules.keeping import check_rules
+from grace.shortening import schema_lines
 from grace.wording import caption, row_words, translated
 
 
@@ -171,6 +172,9 @@ class Schema:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    def __repr__(self) -> str:
+        return schema_lines(self)
 
     def __getitem__(self, name: str) -> Feature:
         return self.features[self.index(name)]

@@ -71,6 +71,7 @@ def category_option(command: Callable[..., None]) -> Callable[..., None]:
 def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
     """The changed features as a table, and the sentence."""
     from grace import languages, text
+    from grace.shortening import shortened
 
     own = e.words.language
     code = how.get("language") or own
@@ -82,10 +83,12 @@ def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
         table.add_column(heads["would"], justify="right")
         for change in e.changes:
             old, new = (text.value(change.feature, cell, code, own) for cell in (change.old, change.new))
-            table.add_row(Text(text.phrase(change.feature, code, own)), Text(old), Text(new, style="bold"))
+            name = shortened(text.phrase(change.feature, code, own))
+            table.add_row(Text(name), Text(old), Text(new, style="bold"))
         for change in e.follow_on:
             old, new = (text.value(change.feature, cell, code, own) for cell in (change.old, change.new))
-            table.add_row(Text(f"{text.phrase(change.feature, code, own)} ({heads['along']})", "dim"), old, new)
+            name = shortened(text.phrase(change.feature, code, own))
+            table.add_row(Text(f"{name} ({heads['along']})", "dim"), old, new)
         console.print(table)
         console.print()
     console.print(e.text(**how), highlight=False, markup=False, soft_wrap=True)
