@@ -21,8 +21,8 @@ answers      solves, polishes, proves and verifies; explainer puts it together; 
 memory       a budget, and how many rows fit into it at a time; asking goes through them
 demands      more to ask of answers: robust, that they hold for other models; plausibility, that they are typical;
              realistic, that they keep rules and that what goes with a change follows, by rules or by association
-explanation  one answer, batch many, answer_table a line for each; shortening cuts names; proof_record is what was proven, and under which limits; text, pictures, report,
-             metrics and ways_out say what was found
+explanation  one answer, batch many, answer_table a line for each; proof_record is what was proven, and under which
+             limits; text, pictures, report, metrics and ways_out say what was found; shortening cuts long names
 degrees      how precisely a difference is said; wording finds the words, languages has one package per language
 lime         LIME in the same terms; study runs the paper's user studies of both
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
