@@ -298,7 +298,9 @@ def test_a_known_schema_decides_the_types(tmp_path: Path) -> None:
 def test_a_number_of_a_known_schema_has_to_be_one(tmp_path: Path) -> None:
     rest = ";01;1;some;true\n"
     head = "x;code;level;none;flag\n"
-    assert "'x', row 0: 'much' is not a number" in refusal(tmp_path, f"{head}much{rest}", schema=KNOWN)
+    message = refusal(tmp_path, f"{head}much{rest}", schema=KNOWN)
+    assert "'x', row 0: 'much' is not a number; leave the cell empty" in message
+    assert "--categories" not in message  # the schema has decided
     assert "number with '%'" in refusal(tmp_path, f"{head}5%{rest}", schema=KNOWN)
     assert "may be 1.234 or 1234" in refusal(tmp_path, f"{head}1,234{rest}", schema=KNOWN)
 

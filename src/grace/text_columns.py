@@ -115,7 +115,7 @@ class Columns:
             return self.dates(column)
         _refuse_dressed(column)
         if column.share(is_number) >= 0.5:
-            raise self._no_number(column)
+            raise self._no_number(column, f"{EMPTY}; {CATEGORY}")
         if column.share(looks_like_date) >= 0.5:
             raise self._no_date(column)
         return column.text
@@ -140,7 +140,7 @@ class Columns:
         if _is_boolean(column):
             return _booleans(column)
         _refuse_dressed(column)
-        raise self._no_number(column)
+        raise self._no_number(column, EMPTY)
 
     def numbers(self, column: TextColumn) -> Any:
         """The numbers of a column, whole ones as such."""
@@ -194,14 +194,14 @@ class Columns:
             raise column.wrong(gone.__eq__, "is no day that there is; write dates as 2024-12-31")
         return found.array.take(column.codes, allow_fill=True)
 
-    def _no_number(self, column: TextColumn) -> GraceError:
+    def _no_number(self, column: TextColumn, remedy: str) -> GraceError:
         if all(map(is_number, column.distinct)):
             odd = next(c for c in column.distinct if not readings([column.distinct[0], c]))
             return column.wrong(
                 odd.__eq__,
                 f"and {said(column.distinct[0])} are not written alike; write all numbers of the column as 1234.5",
             )
-        return column.wrong(lambda cell: not is_number(cell), f"is not a number; {EMPTY}; {CATEGORY}")
+        return column.wrong(lambda cell: not is_number(cell), f"is not a number; {remedy}")
 
     def _no_date(self, column: TextColumn) -> GraceError:
         def odd(cell: str) -> bool:
