@@ -3,6 +3,7 @@
     table ──Schema──▶ rows ──Model──▶ class X ──Ranking──▶ order ──Method──▶ x̃ ──polish──▶ Explanation
 
 features     what each feature may be, and how a person speaks of it; columns turns cells into numbers and back
+tables       reads CSV and Parquet: csv_text is about files, text_columns, text_numbers and text_dates about their cells
 schema       all of them: dom(X); groups are columns of which one is on; rules hold between features; limits are
              those of a call; schema_file is for people to edit
 models       scores(rows), and gradients where there are any: networks, estimators, boosted trees, ONNX, functions;
@@ -21,8 +22,8 @@ answers      solves, polishes, proves and verifies; explainer puts it together; 
 memory       a budget, and how many rows fit into it at a time; asking goes through them
 demands      more to ask of answers: robust, that they hold for other models; plausibility, that they are typical;
              realistic, that they keep rules and that what goes with a change follows, by rules or by association
-explanation  one answer, batch many; proof_record is what was proven, and under which limits; text, pictures, report,
-             metrics and ways_out say what was found
+explanation  one answer, batch many, answer_table a line for each; proof_record is what was proven, and under which
+             limits; text, pictures, report, metrics and ways_out say what was found; shortening cuts long names
 degrees      how precisely a difference is said; wording finds the words, languages has one package per language
 lime         LIME in the same terms; study runs the paper's user studies of both
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
+from grace.answer_table import answer_table, extra_cells
 from grace.answers import Answers
 from grace.asking import Spent, asked_so_far
 from grace.cells import cell_of, changes_of, remarks
@@ -52,6 +53,7 @@ class Explanations:
         spent: Spent | None = None,
         filled: Bools | None = None,
         realism: Realism | None = None,
+        extra: pd.DataFrame | None = None,
     ) -> None:
         self.answers = answers
         self._filled = np.zeros(answers.rows.shape, dtype=bool) if filled is None else filled
@@ -59,6 +61,7 @@ class Explanations:
         self.realism = realism
         self.schema = schema
         self.index = index
+        self._extra = extra
         self.call = call
         self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
         self._ways_out: dict[int, list[Way]] | None = None
@@ -115,6 +118,11 @@ class Explanations:
     def filled(self) -> pd.DataFrame:
         """Which cells of the rows were missing and filled in, as `missing="fill"` asks."""
         return pd.DataFrame(self._filled, columns=self.schema.names, index=self.index)
+
+    @property
+    def extra(self) -> pd.DataFrame:
+        """The columns of the rows that are neither features nor the target, such as an id."""
+        return pd.DataFrame(index=self.index) if self._extra is None else self._extra
 
     @property
     def original_class(self) -> np.ndarray[Any, np.dtype[Any]]:
@@ -270,30 +278,16 @@ class Explanations:
         return plausibility(self.explainer, self.answers)
 
     def to_frame(self, **how: Unpack[Saying]) -> pd.DataFrame:
-        """One line per row: classes, success, number of changes, the predicate, distance and sentence, said as
-        `Explanation.text` would with the same arguments."""
-        lines = [
-            {
-                "success": e.success,
-                "original_class": e.original_class,
-                "contrast_class": e.contrast_class,
-                "features": len(e.changes),
-                "changes": e.predicate,
-                "distance": e.distance,
-                "probability_before": None if e.wanted or not e.sure else e.probability(e.original_class),
-                "probability_after": None
-                if e.contrast_class is None or e.wanted or not e.sure
-                else e.probability(e.contrast_class, after=True),
-                "text": e.text(**how),
-            }
-            for e in self
-        ]
-        return pd.DataFrame(lines, index=self.index)
+        """One line per answer, see `grace.answer_table`; said as `Explanation.text` would with the same arguments."""
+        return answer_table(self, **how)
 
     def to_dicts(self, **how: Unpack[Saying]) -> Iterator[dict[str, Any]]:
-        """Each explanation as a dict, with the label of its row as "index"; `how` is for its "text"."""
+        """Each explanation as a dict, with the label of its row as "index" and, if there are any, its cells that are no
+        features as "extra"; `how` is for its "text"."""
         for i, e in enumerate(self):
-            yield {"index": plain(self.index[i]), **e.to_dict(), **({"text": e.text(**how)} if how else {})}
+            beside = {"extra": extra_cells(self, i)} if len(self.extra.columns) else {}
+            said = {"text": e.text(**how)} if how else {}
+            yield {"index": plain(self.index[i]), **beside, **e.to_dict(), **said}
 
     def to_json(self, **how: Unpack[Saying]) -> str:
         return json.dumps(list(self.to_dicts(**how)), ensure_ascii=False, indent=1)

@@ -24,6 +24,7 @@ from grace.rules_command import rules
 from grace.save_command import save
 from grace.study.command import study
 from grace.terminal import (
+    category_option,
     domain_of,
     read_schema,
     read_table,
@@ -148,7 +149,8 @@ def datasets(as_json: bool) -> None:
 @click.option("--target", required=True, help="The column to predict.")
 @click.option("-o", "--out", required=True, help="JSON file to write.", type=click.Path())
 @click.option("--drop", multiple=True, metavar="COLUMNS", help="Columns that are no features, such as an id.")
-def schema(data: str, target: str, out: str, drop: tuple[str, ...]) -> None:
+@category_option
+def schema(data: str, target: str, out: str, drop: tuple[str, ...], categories: list[str]) -> None:
     """Write what GRACE infers about a table, to edit: ranges, whole numbers, categories, words, units, costs, and what
     must not change. The file explains each part; every edit counts or is refused when it is read.
 
@@ -159,7 +161,7 @@ def schema(data: str, target: str, out: str, drop: tuple[str, ...]) -> None:
     """
     from grace.schema import Schema
 
-    found = Schema.infer(without_columns(read_table(data), drop), target)
+    found = Schema.infer(without_columns(read_table(data, categories=categories), drop), target)
     write_text(Path(out), found.to_json() + "\n")
     click.echo(
         f"Written to {out}: edit it, then grace train {shlex.quote(data)} --schema {shlex.quote(out)} ...", err=True
@@ -202,6 +204,7 @@ def schema(data: str, target: str, out: str, drop: tuple[str, ...]) -> None:
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides the split and the first weights."
 )
+@category_option
 def train(
     data: str,
     target: str,
@@ -216,6 +219,7 @@ def train(
     threshold: tuple[str, ...],
     sample: int | None,
     seed: int,
+    categories: list[str],
 ) -> None:
     """Train a network on a CSV or Parquet table, and save it with all that explaining needs.
 
@@ -241,14 +245,16 @@ def train(
     if ranges is not None:
         tail_of(ranges)
     check_place(out, overwrite=force)
+    declared = None if schema is None else read_schema(schema)
     if sample is None:
-        frame = read_table(data)
+        frame = read_table(data, declared, used=[target], categories=categories)
     else:
         from grace.scale import sample as drawn
 
         frame = drawn(data, sample, seed=seed)
     frame = without_columns(frame, drop)
-    declared = None if schema is None else declared_schema(schema, frame, target)
+    if declared is not None:
+        check_declared(str(schema), declared, frame, target)
     task = training.check_target(frame, target, task, declared)
     try:
         sizes = tuple(int(h) for h in hidden.split(",") if h.strip())
@@ -290,18 +296,16 @@ def without_columns(frame: pd.DataFrame, drop: tuple[str, ...]) -> pd.DataFrame:
     return frame.drop(columns=names)
 
 
-def declared_schema(path: str, frame: pd.DataFrame, target: str) -> Schema:
-    """The schema in a file, if it is one of this table."""
+def check_declared(path: str, found: Schema, frame: pd.DataFrame, target: str) -> None:
+    """The schema in a file must be one of this table."""
     from grace.training import check_columns
 
-    found = read_schema(path)
     if found.target not in (None, target):
         raise GraceError(f"{path}: its target is {found.target!r}, but --target is {target!r}; give the same")
     try:
         check_columns(frame, found, target)
     except GraceError as error:
         raise GraceError(f"{path}: {error}") from error
-    return found
 
 
 main.add_command(save)

@@ -184,8 +184,9 @@ def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
 
 
 def days(column: pd.Series[Any]) -> Floats:
-    """Dates as days since 1970, NaN where they are missing."""
-    found = pd.to_datetime(column, errors="coerce", utc=True)
+    """Dates as days since 1970, NaN where they are missing. Text has to be ISO: 03/04/2024 may be one of two days."""
+    text = pd.api.types.infer_dtype(column, skipna=True) == "string"
+    found = pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601" if text else None)
     _all_read(column, found, "a date", "write it as 2020-12-31")
     micro = found.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
     return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / DAY)

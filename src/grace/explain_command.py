@@ -15,9 +15,11 @@ from grace.limit_options import GivenLimits, column_list, limit_options
 from grace.save_command import MODEL_HELP, announced
 from grace.saved import head_of
 from grace.scale.command import explain_job, is_job, job_options
-from grace.terminal import domain_of, label_of, read_table, saying, show, write_batch, write_picture, write_text
+from grace.terminal import domain_of, label_of, read_table, saying, show_batch, write_batch, write_picture, write_text
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from grace.batch import Explanations
     from grace.scale.command import Ways
     from grace.schema import Schema
@@ -34,6 +36,13 @@ PICTURES = (".png", ".pdf", ".svg")
     "--model", "spec", metavar="FILE", help=f"The model that MODEL was saved for, if it is not there. {MODEL_HELP}"
 )
 @click.option("--row", type=int, help="Explain only this row (0 is the first).")
+@click.option(
+    "--id",
+    "ids",
+    multiple=True,
+    metavar="COLUMN",
+    help="Keep only these further columns beside the answers, and call rows by them; may be repeated, or use commas.",
+)
 @click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl, or as a job to a FOLDER.")
 @click.option("--html", type=click.Path(), help="Write a page to look at to FILE, for one row or all of them.")
 @click.option("--plot", type=click.Path(), help="Draw one row (--row) to FILE.png, .pdf or .svg.")
@@ -74,6 +83,7 @@ def explain(
     rows: str,
     spec: str | None,
     row: int | None,
+    ids: tuple[str, ...],
     out: str | None,
     html: str | None,
     plot: str | None,
@@ -104,6 +114,7 @@ def explain(
       grace explain model/ loans.csv --row 7 --style magnitude --template because
       grace explain model/ loans.csv --row 7 --rule "used <= limit" --follow all
       grace explain model/ loans.csv --out why.jsonl
+      grace explain model/ loans.csv --out why.csv --id customer,branch
       grace explain model/ loans.csv --html why.html
       grace explain model/ big.parquet --out why/ --memory 2GB
       grace explain why-model/ loans.csv --row 7 --model model.py:pipeline
@@ -117,6 +128,7 @@ def explain(
 
             schema = Schema.from_dict(head_of(Path(folder))["schemas"][0])
             chosen |= limits.of(schema) | realism(schema, rules, no_rules, follow)
+        chosen |= {"id": named(ids)} if ids else {}
         explain_job(folder, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
         return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
@@ -126,7 +138,7 @@ def explain(
     from grace.store import load
 
     explainer = load(folder, None if spec is None else announced(spec).spec)
-    frame = read_table(rows)
+    frame = with_ids(read_table(rows, explainer.schema), explainer.schema, ids, rows)
     if len(frame) == 0:
         raise GraceError(f"{rows} has no rows: the table is empty")
     if row is not None:
@@ -152,13 +164,30 @@ def explain(
     elif as_json:
         click.echo(batch.to_json(**how))
     elif html is None or row is not None:
-        console = Console()
-        for i, e in enumerate(batch):
-            if i:
-                console.print()
-            if len(batch) > 1:
-                console.print(f"[bold]row {batch.index[i]}[/]")
-            show(console, e, **how)
+        show_batch(Console(), batch, named(ids), **how)
+
+
+def named(given: tuple[str, ...]) -> list[str]:
+    """Columns from options that may be repeated and hold several names with commas between them."""
+    return [name.strip() for said in given for name in said.split(",") if name.strip()]
+
+
+def with_ids(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: str) -> pd.DataFrame:
+    """The table with the columns that are kept beside the answers: all, or those that --id names."""
+    from grace.frames import some
+    from grace.groups import extra_columns
+
+    extra = extra_columns(schema, frame)
+    wanted = named(ids)
+    for name in wanted:
+        if name not in frame.columns:
+            raise GraceError(
+                f"--id {name}: {path} has no such column; beside the features it has {some(extra) or 'none'}"
+            )
+    kept = [c for c in extra if c in wanted or not wanted]
+    if kept:
+        click.echo(f"Kept beside the answers: {', '.join(kept)}", err=True)
+    return frame.drop(columns=[c for c in extra if c not in kept])
 
 
 def write_records(batch: Explanations, path: Path, table: str) -> None:

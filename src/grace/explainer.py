@@ -22,6 +22,7 @@ from grace.errors import GraceError
 from grace.features import Domain, Floats, Value, plain, tail_of
 from grace.frames import as_frame, some
 from grace.goal import Flip, Goal
+from grace.groups import extra_of
 from grace.information import raw_symbols, su_matrix
 from grace.methods import METHODS
 from grace.models import wrap
@@ -94,7 +95,7 @@ class Explainer:
             self.schemas = {self.schema.domain: self.schema}
             self.model = learning.met(self.model, self.schema, learning.anywhere(self.schema, seed), seed)
         else:
-            source = source_of(train)
+            source = source_of(train, () if like is None else like.columns)
             self.training_rows = len(source)
             chosen = domain if domain is not None else "central" if like is None else like.domain
             gaps = learning.takes_missing(self.model, source, target, like)
@@ -129,7 +130,8 @@ class Explainer:
         rules: Sequence[Ruling] | None = None,
         **settings: Any,
     ) -> Explanations:
-        """Contrastive rows for a DataFrame, Series, dict or list of dicts.
+        """Contrastive rows for a DataFrame, Series, dict, list of dicts, or array with the model's columns in order.
+        Further columns, such as an id, are kept beside the answers.
 
         `against` names the class to contrast with, or for a model that predicts a number what it should have been
         (`grace.above`, `below`, `within`, `by`), one for all rows or one per row. `frozen`, `only`,
@@ -152,7 +154,7 @@ class Explainer:
         schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
         schema = self._ruled(schema, rules)
         check_protected(schema, chosen.method)
-        frame = as_frame(rows)
+        frame = as_frame(rows, schema.columns)
         encoded = schema.encode(frame, missing=chosen.missing == "fill")
         filled = np.isnan(encoded)
         if filled.any():
@@ -181,7 +183,8 @@ class Explainer:
             return self.explain(rows, against=against, domain=domain, robust=robust, rules=rules, **limits, **settings)
         call = {**vars(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         call["rules"] = rules
-        return Explanations(self, found, schema, frame.index, call, spent, filled, demand.realism)
+        extra = extra_of(schema, frame)
+        return Explanations(self, found, schema, frame.index, call, spent, filled, demand.realism, extra)
 
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""

@@ -51,6 +51,9 @@ class Change:
         low, high = self.feature.bounds
         return self.span[1] >= high if float(self.new) > float(self.old) else self.span[0] <= low
 
+    def __repr__(self) -> str:
+        return f"<Change: {self}>"
+
     def __str__(self) -> str:
         old, new = text.value(self.feature, self.old), text.value(self.feature, self.new)
         return f"{text.phrase(self.feature)}: {old} → {new}"

@@ -100,6 +100,7 @@ class ExplanationJson(TypedDict):
     wanted: NotRequired[WantedJson | None]
     alternatives: NotRequired[list[Mapping[str, Any]]]
     follow_on: NotRequired[list[ChangeJson]]
+    protected: NotRequired[tuple[str, ...]]
 
 
 def explanation_parts(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from grace.errors import GraceError
 from grace.features import Categorical, Floats, plain
 
 
-def as_frame(rows: Any) -> pd.DataFrame:
-    """A DataFrame with text as column names, from any of the forms in which rows may come."""
+def as_frame(rows: Any, names: Sequence[str] = ()) -> pd.DataFrame:
+    """A DataFrame with text as column names, from any of the forms in which rows may come; `names` are those of the
+    columns of an array, which has none."""
     if isinstance(rows, pd.DataFrame):
         frame = rows
     elif isinstance(rows, pd.Series):
@@ -26,11 +27,28 @@ def as_frame(rows: Any) -> pd.DataFrame:
         if not rows:
             raise GraceError("there are no rows: the list is empty")
         frame = pd.DataFrame(list(rows))
+    elif isinstance(rows, np.ndarray):
+        frame = _array_frame(rows, names)
     else:
         frame = _other_frame(rows)
     if not isinstance(frame.columns.dtype, pd.StringDtype) and not all(isinstance(c, str) for c in frame.columns):
         frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
     return frame
+
+
+def _array_frame(rows: np.ndarray[Any, Any], names: Sequence[str]) -> pd.DataFrame:
+    """The frame of an array of rows, or of a single one."""
+    table = rows[None] if rows.ndim == 1 else rows
+    if not names:
+        raise GraceError(
+            "rows must be a DataFrame, Series, dict or list of dicts, not ndarray, which has no column names"
+        )
+    if table.ndim != 2 or table.shape[1] != len(names):
+        raise GraceError(
+            f"an array of rows has one column for each of the model's {len(names)}, in their order ({some(names)}), "
+            f"not the shape {rows.shape}; give a DataFrame with names if it has others"
+        )
+    return pd.DataFrame(table, columns=list(names)).infer_objects()
 
 
 def _other_frame(rows: Any) -> pd.DataFrame:
@@ -41,7 +59,7 @@ def _other_frame(rows: Any) -> pd.DataFrame:
         found = narwhals.from_native(rows, eager_only=True, allow_series=False)
     except (ImportError, TypeError):
         raise GraceError(
-            f"rows must be a DataFrame, Series, dict or list of dicts, not {type(rows).__name__}"
+            f"rows must be a DataFrame, Series, dict, list of dicts or array, not {type(rows).__name__}"
         ) from None
     try:
         frame: pd.DataFrame = found.to_pandas()
@@ -89,6 +107,27 @@ def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
             f"known are {some(feature.categories)}"
         )
     return codes
+
+
+def category_cells(cells: pd.Series[Any], feature: Categorical) -> Any:
+    """Text as the categories that are written so; numbers, true and false however they are written."""
+    written = {c for c in feature.categories if isinstance(c, str)}
+    if len(written) == len(feature.categories):
+        bare = {cell: cell.strip() for cell in cells.dropna().unique() if cell not in written}
+        near = {cell: short for cell, short in bare.items() if short in written and short != cell}
+        return cells.astype(object).replace(near).array if near else cells.astype(object).array
+    known: dict[Any, Any] = {str(c): c for c in feature.categories}
+    known |= {way: c for c in feature.categories if isinstance(c, bool) for way in (str(c).lower(), str(c).upper())}
+    numbers = {float(c): c for c in feature.categories if isinstance(c, int | float) and not isinstance(c, bool)}
+
+    def read(cell: str) -> Any:
+        if cell in known:
+            return known[cell]
+        number = pd.to_numeric(cell, errors="coerce")
+        return numbers.get(float(number), cell)
+
+    found = {cell: read(cell) for cell in cells.dropna().unique()}
+    return cells.astype(object).map(found).array
 
 
 def no_duplicates(names: Iterable[Any], what: str) -> None:

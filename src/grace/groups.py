@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,23 @@ def columns_from(codes: Floats, feature: Categorical) -> dict[str, Any]:
         on = codes == place
         out[column] = on.astype(feature.dtype or "int64") if known else np.where(np.isfinite(codes), on, np.nan)
     return out
+
+
+def needed_columns(schema: Schema, given: Container[str]) -> list[str]:
+    """The columns that hold the features: those of a group, unless it is given as the one category that it is."""
+    return [c for f in schema.features for c in ([f.name] if f.name in given else columns_of(f))]
+
+
+def extra_columns(schema: Schema, frame: pd.DataFrame) -> list[str]:
+    """The columns of a frame that are neither features nor the target."""
+    known = {*needed_columns(schema, set(frame.columns)), schema.target}
+    return [c for c in frame.columns if c not in known]
+
+
+def extra_of(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame | None:
+    """Those columns, if there are any: to select none takes long beside a single row."""
+    names = extra_columns(schema, frame)
+    return frame[names] if names else None
 
 
 def gathered(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:

@@ -32,12 +32,16 @@ LOOK = """
 .grace-panels>div{flex:1 1 320px;min-width:0;max-width:430px;display:flex;flex-direction:column;gap:1.6rem}
 .grace-panels svg{width:100%}
 .grace-soft{color:var(--grace-soft);font-size:.86rem}
-.grace .grace-old{color:var(--grace-old)} .grace .grace-new{color:var(--grace-new);font-weight:600}
+.grace.grace .grace-old{color:var(--grace-old)} .grace.grace .grace-new{color:var(--grace-new);font-weight:600}
 .grace-scroll{overflow-x:auto}
-.grace table{border-collapse:collapse;width:100%;color:inherit;margin:.5rem 0;font-size:.92rem;background:none}
-.grace th,.grace td{text-align:left;vertical-align:top;padding:.4rem .7rem .4rem 0;border:0;
-  border-bottom:1px solid var(--grace-line);color:inherit;background:none;white-space:normal}
-.grace th{color:var(--grace-soft);font-weight:600} .grace .grace-n{text-align:right;font-variant-numeric:tabular-nums}
+.grace.grace table{border-collapse:collapse;width:100%;color:inherit;margin:.5rem 0;font-size:.92rem;background:none;
+  table-layout:auto}
+.grace.grace tr{text-align:left}
+.grace.grace th,.grace.grace td{text-align:left;vertical-align:top;padding:.4rem .7rem .4rem 0;border:0;
+  border-bottom:1px solid var(--grace-line);color:inherit;background:none;white-space:normal;line-height:1.4}
+.grace.grace th{color:var(--grace-soft);font-weight:600}
+.grace.grace .grace-n{text-align:right;font-variant-numeric:tabular-nums}
+.grace.grace .grace-why{width:70%;min-width:16rem;overflow-wrap:anywhere}
 .grace details{margin:1rem 0} .grace summary{cursor:pointer}
 .grace :focus-visible{outline:2px solid var(--grace-new);outline-offset:2px}
 """
@@ -153,7 +157,6 @@ def batch_page(batch: Explanations, *, most: int = 1000) -> str:
     title = f"{done} of {len(batch)} predictions explained"
     count = min(most, len(batch))
     shown = f"The first {count} of {len(batch)} rows" if count < len(batch) else f"{count} rows"
-    head = "".join(f'<th scope="col">{word}</th>' for word in ("row", "why", "class", "contrast"))
     search = (
         '<p class="grace-search"><label for="grace-search">Search the sentences </label><br>'
         '<input id="grace-search" type="search"> <span id="grace-found" class="grace-soft" role="status"></span></p>'
@@ -161,7 +164,7 @@ def batch_page(batch: Explanations, *, most: int = 1000) -> str:
     return document(
         title,
         f"<h1>{title}</h1>{numbers(batch)}{pictures}<h2>{shown}</h2>{search}"
-        f'<div class="grace-scroll"><table class="grace-rows"><thead><tr>{head}</tr></thead><tbody id="grace-rows">'
+        f'<div class="grace-scroll"><table class="grace-rows"><thead>{heads()}</thead><tbody id="grace-rows">'
         f"{sentences(batch, count)}</tbody></table></div>{SEARCH}",
     )
 
@@ -175,8 +178,14 @@ def batch_fragment(batch: Explanations) -> str:
     return (
         f'<div class="grace"><style>{STYLE}{LOOK}</style>'
         f'<p class="grace-says">{done} of {len(batch)} rows explained</p>{picture}'
-        f'<div class="grace-scroll"><table><tbody>{sentences(batch, count)}</tbody></table></div>{more}</div>'
+        f'<div class="grace-scroll"><table><thead>{heads()}</thead><tbody>{sentences(batch, count)}</tbody></table>'
+        f"</div>{more}</div>"
     )
+
+
+def heads() -> str:
+    cells = "".join(f'<th scope="col">{word}</th>' for word in ("row", "why", "class", "contrast"))
+    return f"<tr>{cells}</tr>"
 
 
 def sentences(batch: Explanations, count: int) -> str:
@@ -185,9 +194,10 @@ def sentences(batch: Explanations, count: int) -> str:
     for i in range(count):
         e = batch[i]
         contrast = "none found" if e.contrast_class is None else e.words.class_word(e.contrast_class)
+        original = e.words.class_word(e.original_class)
         lines.append(
-            f'<tr><th scope="row">{escape(str(batch.index[i]))}</th><td>{escape(e.text())}</td><td class="grace-old">'
-            f'{escape(e.words.class_word(e.original_class))}</td><td class="grace-new">{escape(contrast)}</td></tr>'
+            f'<tr><th scope="row">{escape(str(batch.index[i]))}</th><td class="grace-why">{escape(e.text())}</td>'
+            f'<td class="grace-old">{escape(original)}</td><td class="grace-new">{escape(contrast)}</td></tr>'
         )
     return "".join(lines)
 

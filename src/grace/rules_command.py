@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from grace.terminal import read_schema, read_table, write_text
+from grace.terminal import category_option, read_schema, read_table, write_text
 
 
 @click.command()
@@ -18,8 +18,16 @@ from grace.terminal import read_schema, read_table, write_text
 @click.option("--take", metavar="1,3,...", help="Write a schema with these suggestions, by number, to --out.")
 @click.option("-o", "--out", type=click.Path(), help="JSON file to write the schema with rules to.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@category_option
 def rules(
-    data: str, target: str | None, schema: str | None, most: int, take: str | None, out: str | None, as_json: bool
+    data: str,
+    target: str | None,
+    schema: str | None,
+    most: int,
+    take: str | None,
+    out: str | None,
+    as_json: bool,
+    categories: list[str],
 ) -> None:
     """Suggest rules between columns: what no row breaks, though by chance many would.
 
@@ -34,8 +42,9 @@ def rules(
 
     if (take is None) != (out is None):
         raise click.UsageError("--take and --out go together: which suggestions, and where to write the schema")
-    frame = read_table(data)
-    known = Schema.infer(frame, target, like=None if schema is None else read_schema(schema))
+    declared = None if schema is None else read_schema(schema)
+    frame = read_table(data, declared, used=() if target is None else [target], categories=categories)
+    known = Schema.infer(frame, target, like=declared)
     found = suggest(known, frame, most=most)
     if as_json:
         lines = [{"rule": rule_to_json(s.rule), "rows": s.rows, "by_chance": s.by_chance} for s in found]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from grace.errors import GraceError
-from grace.terminal import domain_of, read_table
+from grace.terminal import category_option, domain_of, read_schema, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +44,7 @@ MODEL_HELP = (
 )
 @click.option("--threshold", multiple=True, metavar="[CLASS=]P", help="As in grace train --threshold.")
 @click.option("--no-background", is_flag=True, help="Keep no training rows in the folder.")
+@category_option
 @click.option("--force", is_flag=True, help="Write over an explainer that is there already.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides which rows are kept.")
 def save(
@@ -59,6 +59,7 @@ def save(
     domain: str,
     threshold: tuple[str, ...],
     no_background: bool,
+    categories: list[str],
     force: bool,
     seed: int,
 ) -> None:
@@ -83,13 +84,13 @@ def save(
     tail_of(domain_of(domain))
     check_place(out, overwrite=force)
     file = announced(spec)
-    frame = read_table(data)
+    declared = None if schema is None else read_schema(schema)
+    frame = read_table(data, declared, used=() if target is None else [target], categories=categories)
     known = named_classes(classes, frame, target)
     model = wrap_file(file, classes=known, outputs=outputs, task=task)
     check_classes(model, known, frame, target, spec)
     if threshold:
         model = model.with_threshold(typed(threshold, model.classes or known or ()))
-    declared = read_schema(schema)
     columns = columns_of_model(model)
     if columns is not None and declared is None:
         frame = with_columns(frame, columns, target, data)
@@ -156,16 +157,6 @@ def with_columns(frame: pd.DataFrame, columns: list[str], target: str | None, da
     if left_out:
         click.echo(f"Left out, as the model was not fitted on them: {', '.join(map(str, left_out))}.", err=True)
     return frame[wanted]
-
-
-def read_schema(path: str | None) -> Any:
-    """The schema in a JSON file."""
-    from grace.schema import Schema
-
-    try:
-        return None if path is None else Schema.from_json(Path(path).read_text(encoding="utf-8"))
-    except (GraceError, UnicodeDecodeError) as error:
-        raise GraceError(f"{path}: {error}") from error
 
 
 def agreement(model: Model, frame: pd.DataFrame, target: str | None) -> str:

@@ -29,7 +29,7 @@ from grace.features import (
     tail_of,
 )
 from grace.frames import as_frame, no_duplicates, said, some
-from grace.groups import cells_of, columns_from, group_feature
+from grace.groups import cells_of, columns_from, group_feature, needed_columns
 from grace.languages import DEFAULT, load
 from grace.limits import constrained
 from grace.parsing import record
@@ -37,6 +37,7 @@ from grace.records import feature_to_dict, features_from
 from grace.rules import Rule, Ruling, rule_to_json, rules_from, rules_of
 from grace.rules.keeping import check_rules
 from grace.schema_file import check_edits, from_text, to_text
+from grace.shortening import schema_lines
 from grace.wording import caption, check_words, row_words, translated
 
 
@@ -153,6 +154,9 @@ class Schema:
     def __len__(self) -> int:
         return len(self.features)
 
+    def __repr__(self) -> str:
+        return schema_lines(self)
+
     def __getitem__(self, name: str) -> Feature:
         return self.features[self.index(name)]
 
@@ -174,21 +178,18 @@ class Schema:
     # -- frames and rows ----------------------------------------------------------------------
 
     def encode(self, rows: Any, *, missing: bool = False) -> Floats:
-        """Rows of numbers from a DataFrame, Series, dict or list of dicts; NaN only if `missing`."""
-        frame = as_frame(rows)
+        """Rows of numbers from a DataFrame, Series, dict, list of dicts, or array with the columns in order; NaN only
+        if `missing`. Columns that are no features are passed over."""
+        frame = as_frame(rows, self.columns)
         if len(frame) == 0:
             raise GraceError("there are no rows: the table is empty")
         given = frame.columns.tolist()  # a list() of it takes several times as long
         no_duplicates(given, "column")
         known = set(given)
-        names = [c for f in self.features for c in ([f.name] if f.name in known else columns_of(f))]
+        names = needed_columns(self, known)
         for name in names:
             if name not in known:
                 raise GraceError(f"column {name!r} is missing from the rows; the model needs {some(names)}")
-        needed = {*names, self.target}
-        for column in given:
-            if column not in needed:
-                raise GraceError(f"column {column!r} is unknown to the model; drop it")
         place = {column: i for i, column in enumerate(given)}
         places = [place[name] for name in names]  # by position: by name takes milliseconds
         plain_rows = plain_numbers(frame, places, self.features)

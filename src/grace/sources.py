@@ -66,14 +66,15 @@ class Held(Source):
         return self.frame if len(places) == len(self.frame) else self.frame.iloc[places]
 
 
-def source_of(train: Any) -> Source:
-    """Training rows, from any of the forms in which rows may come, or from the path of a Parquet table."""
+def source_of(train: Any, names: Sequence[str] = ()) -> Source:
+    """Training rows, from any of the forms in which rows may come, or from the path of a Parquet table; `names` are
+    those of the columns of an array."""
     if isinstance(train, str | Path):
         from grace.scale.stored import Stored
 
         source: Source = Stored.of(train)
     else:
-        source = Held(as_frame(train))
+        source = Held(as_frame(train, names))
     if len(source) == 0:
         raise GraceError("there are no rows: the table is empty")
     no_duplicates(source.columns, "column")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 STYLES = ("exact", "magnitude", "relative", "auto")
 FORMS = ("had", "because", "typical")
+MOST_SHOWN, FIRST_SHOWN = 20, 5  # rows that a terminal shows all of, and how many of more
 
 
 def saying(command: Callable[..., None]) -> Callable[..., None]:
@@ -53,9 +54,25 @@ def saying(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def category_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Columns of a table to be read as categories, given to the command as `categories`."""
+
+    def names(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[str]:
+        return [name.strip() for said in given for name in said.split(",") if name.strip()]
+
+    return click.option(
+        "--categories",
+        multiple=True,
+        metavar="COLUMN",
+        callback=names,
+        help="Of CSV: a column of categories, though its cells look like numbers or dates; may be repeated.",
+    )(command)
+
+
 def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
     """The changed features as a table, and the sentence."""
     from grace import languages, text
+    from grace.shortening import shortened
 
     own = e.words.language
     code = how.get("language") or own
@@ -67,10 +84,12 @@ def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
         table.add_column(heads["would"], justify="right")
         for change in e.changes:
             old, new = (text.value(change.feature, cell, code, own) for cell in (change.old, change.new))
-            table.add_row(Text(text.phrase(change.feature, code, own)), Text(old), Text(new, style="bold"))
+            name = shortened(text.phrase(change.feature, code, own))
+            table.add_row(Text(name), Text(old), Text(new, style="bold"))
         for change in e.follow_on:
             old, new = (text.value(change.feature, cell, code, own) for cell in (change.old, change.new))
-            table.add_row(Text(f"{text.phrase(change.feature, code, own)} ({heads['along']})", "dim"), old, new)
+            name = shortened(text.phrase(change.feature, code, own))
+            table.add_row(Text(f"{name} ({heads['along']})", "dim"), old, new)
         console.print(table)
         console.print()
     console.print(e.text(**how), highlight=False, markup=False, soft_wrap=True)
@@ -78,6 +97,35 @@ def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
         console.print(f"{heads['or']}{other.text(**how)}", highlight=False, markup=False, soft_wrap=True)
     for note in text.notes(e, code):
         console.print(f"{heads['note']}{note}.", style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+def show_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), **how: Unpack[Saying]) -> None:
+    """Each explanation under the number of its row, and the columns that rows are called by. Of many rows, a terminal
+    shows the first few."""
+    few = len(batch) > MOST_SHOWN and console.is_terminal
+    for i in range(FIRST_SHOWN if few else len(batch)):
+        if i:
+            console.print()
+        if len(batch) > 1 or ids:
+            called = [f"{c} {_cell(batch, c, i)}" for c in ids]
+            title = f"{', '.join(called)} (row {batch.index[i]})" if called else f"row {batch.index[i]}"
+            console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
+        show(console, batch[i], **how)
+    if few:
+        done = int(batch.success.sum())
+        console.print(
+            f"\nThese are {FIRST_SHOWN} of {len(batch):,} rows; {done:,} are explained. All of them: --out FILE.csv "
+            "(.parquet, .jsonl), or here with --json; one of them: --row NUMBER",
+            style="dim",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _cell(batch: Explanations, column: str, i: int) -> str:
+    """The cell of a column that rows are called by: one beside the features, or a feature's own."""
+    return str(batch.extra[column].iloc[i] if column in batch.extra.columns else batch[i].row[column])
 
 
 @contextmanager
@@ -93,13 +141,16 @@ def training_bar(console: Console, title: str) -> Iterator[Any]:
         bar.update(task, total=1, completed=1)
 
 
-def read_table(path: str) -> pd.DataFrame:
-    import pandas as pd
+def read_table(
+    path: str, schema: Schema | None = None, *, used: Sequence[str] = (), categories: Sequence[str] = ()
+) -> pd.DataFrame:
+    """A CSV or Parquet table, see `grace.tables.read`; what was recognised in it is said on stderr."""
+    from grace.tables import read
 
-    try:
-        return pd.read_parquet(path) if Path(path).suffix == ".parquet" else pd.read_csv(path)
-    except (ValueError, OSError, ImportError) as error:
-        raise GraceError(f"{path} cannot be read as a table: {error}") from error
+    frame, notes = read(path, schema, used=used, categories=categories)
+    if notes:
+        click.echo(f"{path} is read with {'; '.join(notes)}.", err=True)
+    return frame
 
 
 def read_schema(path: str) -> Schema:

@@ -15,7 +15,8 @@ from torch import Tensor
 from grace.columns import is_small
 from grace.errors import GraceError
 from grace.features import MISSING, Categorical, Floats, Numeric, Value, plain
-from grace.frames import said, some
+from grace.frames import as_frame, said, some
+from grace.groups import extra_columns
 from grace.models.files import ModelFile
 from grace.models.threshold import Cutoffs
 from grace.schema import Schema
@@ -150,8 +151,10 @@ class Model(ABC):
         filled = schema.decode(np.where(np.isnan(rows), fill, rows))
         if isinstance(frame, pd.DataFrame):
             filled.index = frame.index
-            if schema.target in frame.columns:
-                filled[schema.target] = frame[schema.target]
+            given = as_frame(frame)
+            for column in given.columns:
+                if column == schema.target or column in extra_columns(schema, given):
+                    filled[column] = given[column]
         return filled
 
     def _scores(self, frame: Any) -> Floats:

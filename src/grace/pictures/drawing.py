@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from grace import text
 from grace.features import Floats
+from grace.shortening import cut_middle
 
 Point = tuple[float, float]
 
@@ -28,7 +29,6 @@ COLOURS["light"]["new"], COLOURS["dark"]["new"] = "#0066a1", "#6cb6ff"
 
 WIDE, NARROW = set("mwMW%@—…→"), set("iljtfrI.,:;'|!()[]{} -/\"")
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # by XML 1.0
-ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,13 +187,8 @@ def text_width(said: str, size: float, bold: bool = False) -> float:
 
 
 def fit(said: str, width: float, size: float, bold: bool = False) -> str:
-    """The text, cut with an ellipsis to fit the width."""
-    if text_width(said, size, bold) <= width:
-        return said
-    short = said
-    while short and text_width(short + ELLIPSIS, size, bold) > width:
-        short = short[:-1]
-    return short.rstrip() + ELLIPSIS
+    """The text, cut in the middle to fit the width."""
+    return cut_middle(said, lambda short: text_width(short, size, bold) <= width)
 
 
 def wrap(said: str, width: float, size: float, bold: bool = False) -> list[str]:

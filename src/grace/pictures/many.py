@@ -63,6 +63,15 @@ class Overview:
         named = tuple((classes[a], classes[b], counts[a, b]) for a, b in ranked)
         return cls(schema, len(rows), named, pair[order], old != new, (new - old) / spread, new)
 
+    def __repr__(self) -> str:
+        pairs = ", ".join(f"{x} → {y} ({count})" for x, y, count in self.pairs[:3]) + (", ..." * (len(self.pairs) > 3))
+        often = ", ".join(f"{self.name(j)} in {int(self.changed[:, j].sum())}" for j in self.top(5))
+        said = [
+            f"{len(self.pair)} of {self.total} rows explained",
+            *filter(None, (pairs, often and f"changed: {often}")),
+        ]
+        return f"<Overview: {'; '.join(said)}>"
+
     def top(self, most: int = MOST_FEATURES) -> list[int]:
         """The features that change most often."""
         often = self.changed.sum(axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -37,6 +38,9 @@ EDGE = 8.0  # keeps marks at the ends of a range inside the picture
 BARS = 34.0  # height of the tallest bar
 CURVE = 132.0
 ARROW = 24.0
+ROW = 20.0  # height of a row of words
+SCALE = 44.0  # width of the words of a scale
+CURVES = ("old", "new", "soft", "ink")
 TINT = 0.3
 ROLES = {"original": "old", "contrast": "new", "other": "soft"}
 
@@ -88,8 +92,9 @@ def numeric_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wid
     axis = axis_of(feature, change, histogram, width)
     marks, y = heading(label(e, change), *shortly(change), width)
     if curve is not None and curve.contrast and e.sure and len(e.changes) == 1:
-        marks += response(e, change, curve, axis, y + 6, width)
-        y += CURVE + 20
+        drawn, high = response(e, change, curve, axis, y + 6, width)
+        marks += drawn
+        y += high
     middle = y + (BARS + 10 if histogram else 14)
     if histogram:
         marks += bars(e, histogram, axis, middle, width)
@@ -173,9 +178,28 @@ def pieces(curve: Curve, axis: Axis) -> list[tuple[float, float, str]]:
     return [(a, b, ROLES[side]) for (a, b), (_, _, side) in zip(pairwise(ends), curve.stretches, strict=True)]
 
 
-def response(e: Explanation, change: Change, curve: Curve, axis: Axis, top: float, width: float) -> list[Mark]:
-    """The probability of both classes along the feature, or the number that is predicted; and where the model changes
-    its mind."""
+def response(
+    e: Explanation, change: Change, curve: Curve, axis: Axis, top: float, width: float
+) -> tuple[list[Mark], float]:
+    """The probability of both classes along the feature, or the number that is predicted, and where the model changes
+    its mind; and how high that is. Words stand beside the marks, or above and below where a curve would cross them."""
+    marks, words, ends = traces(e, change, curve, axis, top, width)
+    if not crossed(words, marks):
+        return [*marks, *ends, *words], CURVE + 20
+    marks, words, ends = traces(e, change, curve, axis, top + ROW, width)
+    half = width / 2 - 16
+    above: list[Mark] = [was(5, top + 2, 4), would_be(width / 2 + 5, top + 2, 5.5)]
+    for place, label in zip((0.0, width / 2), words[:2], strict=True):
+        said = replace(label, x=place + 14, y=top + 6.5, said=fit(label.said, half, 12, bold=True), anchor="start")
+        above.append(said)
+    below = [replace(label, y=top + ROW + CURVE + 13) for label in words[2:]]
+    return [*marks, *ends, *above, *below], CURVE + ROW + 20
+
+
+def traces(
+    e: Explanation, change: Change, curve: Curve, axis: Axis, top: float, width: float
+) -> tuple[list[Mark], list[Text], list[Mark]]:
+    """The curves; the words of both ends, and of the place where the model changes its mind; the marks of both ends."""
     assert e.contrast_class is not None
     if e.wanted is None:
         marks, up = chance_curves(e, curve, axis, top)
@@ -191,20 +215,46 @@ def response(e: Explanation, change: Change, curve: Curve, axis: Axis, top: floa
         marks.append(Path((((axis(at), up(share)), (axis(at), top + CURVE + 20 + BARS)),), stroke="soft", dashed=True))
     for v in curve.flips:
         marks.append(line(axis(v), top, axis(v), top + CURVE, "ink", 1.2))
+    borders = []
     for v in [v for v in curve.flips if min(old, new) <= v <= max(old, new)][:1]:
         end = axis(v) > width / 2
         where = date_text(float(round(v))) if is_date(change.feature) else tick(nearly(v, axis.stop - axis.start))
         border = f"changes its mind at {where}" if e.wanted is None else f"as asked for from {where}"
         x = axis(v) + (-6 if end else 6)
-        marks.append(Text(x, top + CURVE - 6, border, 10, "soft", "end" if end else "start", halo=True))
-    marks += [was(axis(old), up(before)), would_be(axis(new), up(after))]
+        borders.append(Text(x, top + CURVE - 6, border, 10, "soft", "end" if end else "start", halo=True))
     near = abs(up(before) - up(after)) < 34
     first = beside((axis(old), up(before)), said[0], "old", old > new, width, top, near and before < after)
     second = beside((axis(new), up(after)), said[1], "new", new > old, width, top, near and after <= before)
     if abs(first.y - second.y) < 14:
         second = replace(second, y=first.y + 15)
-    marks += [first, second]
-    return marks
+    return marks, [first, second, *borders], [was(axis(old), up(before)), would_be(axis(new), up(after))]
+
+
+def crossed(words: Sequence[Text], marks: Sequence[Mark]) -> bool:
+    """Whether a line that is drawn goes through one of the words."""
+    lines = [path for m in marks if isinstance(m, Path) and m.stroke in CURVES and not m.dashed for path in m.lines]
+    return any(_through(box_of(word), pair) for word in words for whole in lines for pair in pairwise(whole))
+
+
+def box_of(word: Text) -> tuple[float, float, float, float]:
+    """Left, right, top and bottom of a line of text."""
+    wide = text_width(word.said, word.size, word.bold)
+    left = word.x - {"start": 0.0, "middle": wide / 2, "end": wide}[word.anchor]
+    return left, left + wide, word.y - 0.7 * word.size, word.y
+
+
+def _through(box: tuple[float, float, float, float], ends: tuple[Point, Point]) -> bool:
+    """Whether a straight line has a point in the box, by clipping it at the sides (Liang-Barsky)."""
+    (x, y), (x2, y2) = ends
+    first, last = 0.0, 1.0
+    for start, way, low, high in ((x, x2 - x, box[0], box[1]), (y, y2 - y, box[2], box[3])):
+        if way == 0:
+            if not low < start < high:
+                return False
+            continue
+        near, far = sorted(((low - start) / way, (high - start) / way))
+        first, last = max(first, near), min(last, far)
+    return first < last
 
 
 def chance_curves(e: Explanation, curve: Curve, axis: Axis, top: float) -> tuple[list[Mark], Axis]:
@@ -213,16 +263,20 @@ def chance_curves(e: Explanation, curve: Curve, axis: Axis, top: float) -> tuple
     up = Axis(0, 1, top + CURVE, top)
     marks: list[Mark] = [Rect(a, top, b - a, CURVE, role, 0.09) for a, b, role in pieces(curve, axis)]
     cutoff = cutoff_line(e)
+    ends = [axis(float(v)) for change in e.changes for v in (change.old, change.new)]
+    leftwards = max(ends) > axis.right - SCALE and min(ends) > axis.left + SCALE  # where no mark is in the way
+    scale_words: list[Mark] = []
     for share in (0.0, 0.5 if cutoff is None else cutoff.share, 1.0):
         marks.append(line(axis.left, up(share), axis.right, up(share)))
         high = up(share) + (11 if share == 1 else -3)
         said = cutoff.said if cutoff is not None and 0 < share < 1 else "0" if not share else percent(share)
-        marks.append(Text(axis.right - 2, high, said, 10, "soft", "end"))
+        place = (axis.left + 2, "start") if leftwards else (axis.right - 2, "end")
+        scale_words.append(Text(place[0], high, said, 10, "soft", place[1], halo=True))
     if any(side == "other" for _, _, side in curve.stretches):
         marks.append(_trace(curve.values, curve.other, axis, up, "soft", 1.2))
     marks.append(_trace(curve.values, curve.original, axis, up, "old", 2))
     marks.append(_trace(curve.values, curve.contrast, axis, up, "new", 2))
-    return marks, up
+    return marks + scale_words, up
 
 
 def beside(place: Point, said: str, role: str, leftwards: bool, width: float, top: float, below: bool) -> Text:

@@ -56,15 +56,5 @@ def columns_of(path: Path) -> list[str]:
     return [name for name in schema.names if name not in noted or not name.startswith("__index_level_")]
 
 
-def header(path: Path) -> list[str]:
-    import csv
-
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            return next(csv.reader(stream), [])
-    except (OSError, UnicodeDecodeError, csv.Error) as reason:
-        raise GraceError(f"{path} cannot be read as a table: {first_line(reason)}") from reason
-
-
 def first_line(reason: BaseException) -> str:
     return (str(reason).splitlines() or [type(reason).__name__])[0]

@@ -11,8 +11,8 @@ import pandas as pd
 
 from grace.columns import DATES, SPANS, encode_column
 from grace.errors import GraceError
-from grace.features import Categorical, Feature, Numeric
-from grace.frames import said
+from grace.features import Feature, Numeric
+from grace.frames import category_cells, said
 from grace.groups import flat
 from grace.scale.reading import first_line
 from grace.scale.tables import ROW, Part
@@ -113,7 +113,7 @@ def _column(cells: pa.ChunkedArray, feature: Feature) -> Any:
         return cells.to_pandas().array
     if isinstance(feature, Numeric):
         return cells.to_pandas().array if feature.dtype.startswith((*DATES, *SPANS)) else _numbers(cells)
-    return _categories(cells.to_pandas(), feature)
+    return category_cells(cells.to_pandas(), feature)
 
 
 def _decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -140,21 +140,3 @@ def _numbers(cells: pa.ChunkedArray) -> Any:
     if not wrong.any():
         return numbers
     return np.where(wrong, cells.to_pandas().to_numpy(dtype=object), numbers.astype(object))
-
-
-def _categories(cells: pd.Series[Any], feature: Categorical) -> Any:
-    """Text as the categories that are written so; numbers, true and false however they are written."""
-    if all(isinstance(c, str) for c in feature.categories):
-        return cells.astype(object).array
-    known: dict[Any, Any] = {str(c): c for c in feature.categories}
-    known |= {way: c for c in feature.categories if isinstance(c, bool) for way in (str(c).lower(), str(c).upper())}
-    numbers = {float(c): c for c in feature.categories if isinstance(c, int | float) and not isinstance(c, bool)}
-
-    def read(cell: str) -> Any:
-        if cell in known:
-            return known[cell]
-        number = pd.to_numeric(cell, errors="coerce")
-        return numbers.get(float(number), cell)
-
-    found = {cell: read(cell) for cell in cells.dropna().unique()}
-    return cells.astype(object).map(found).array

@@ -15,7 +15,8 @@ import numpy as np
 
 from grace.errors import GraceError
 from grace.frames import some
-from grace.scale.reading import arrow, columns_of, first_line, header, joined, metadata
+from grace.scale.csv_files import check_numbers, csv_dialect, header, opened, read_options
+from grace.scale.reading import arrow, columns_of, first_line, joined, metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,6 +83,8 @@ class Big:
             if name not in given:
                 file = next(f for f in self.files if self.text or name not in columns_of(f))
                 raise GraceError(f"column {name!r} is missing from {file}; the model needs {some(names)}")
+        for file in self.files if self.text else ():
+            check_numbers(file, names)
 
     def stamps(self) -> list[tuple[int, ...]]:
         """What changes when a file is written to or replaced."""
@@ -96,12 +99,12 @@ class Big:
         digest, lines = hashlib.sha256(), 0
         for file in self.files:
             try:
-                with file.open("rb") as stream:
+                with opened(file) if self.text else file.open("rb") as stream:
                     while block := stream.read(READ):
                         digest.update(block)
                         lines += block.count(b"\n") if self.text else 0
-            except OSError as reason:
-                raise GraceError(f"{file} cannot be read: {reason.strerror}") from reason
+            except (OSError, EOFError) as reason:
+                raise GraceError(f"{file} cannot be read: {getattr(reason, 'strerror', None) or reason}") from reason
         return digest.hexdigest(), max(0, lines - 1) if self.text else self.rows
 
     def parts(self, size: int, columns: Sequence[str], done: frozenset[int] = frozenset()) -> Iterator[Part]:
@@ -184,12 +187,14 @@ class Big:
             return "skip"
 
         (path,) = self.files
+        options, separator = read_options(csv_dialect(path), BLOCK)
+        stream = opened(path)
         start = 0
         try:
             reader = csv.open_csv(
-                path,
-                csv.ReadOptions(use_threads=False, block_size=BLOCK),
-                csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
+                stream,
+                options,
+                csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse),
                 csv.ConvertOptions(
                     check_utf8=False,
                     include_columns=list(columns),
@@ -208,8 +213,10 @@ class Big:
                     here.append(lost.popleft())
                 yield _Batch(start, stop - start, _numbered(pa.Table.from_batches([batch]), numbers), tuple(here))
                 start = stop
-        except (pa.ArrowException, OSError) as reason:
+        except (pa.ArrowException, OSError, EOFError, UnicodeError) as reason:
             raise GraceError(f"{path}: rows from {start} cannot be read: {first_line(reason)}") from reason
+        finally:
+            stream.close()
         if lost:
             yield _Batch(start, len(lost), None, tuple(lost))
 

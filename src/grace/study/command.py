@@ -78,7 +78,7 @@ def new(
         settings["consent"] = _text_of(consent)
     if model is not None and rows is not None:
         explainer = store.load(model)
-        frame = explainer.model.impute(read_table(rows))[explainer.schema.names]
+        frame = explainer.model.impute(read_table(rows, explainer.schema))[explainer.schema.names]
         source = f"rows of {Path(rows).name} with the model {Path(model).name}"
         if row:
             frame, items = making.named_rows(frame, row, rows), items or len(row)
