@@ -84,7 +84,7 @@ def test_rows_that_do_not_fit_are_set_aside_and_stop_nothing(world):
 
 def test_parquet_and_csv_give_the_same_answers(world):
     job = world.explainer.explain_file(
-        world.parquet, world.here / "parquet", workers=0, part_rows=SIZE, method="gradient", memory="900MB"
+        world.parquet, world.here / "parquet", workers=0, part_rows=SIZE, method="gradient", memory="900MB", id=[]
     )
     for path in (world.here / "whole/answers").iterdir():
         assert (world.here / "parquet/answers" / path.name).read_bytes() == path.read_bytes()
@@ -210,7 +210,6 @@ def test_what_cannot_be_a_job_is_named(world, tmp_path, monkeypatch):
         with pytest.raises(GraceError, match=match):
             run(world.model, rows, out, **{"workers": 0, **how})
 
-    refused("n=2", n=2)
     refused("robust=", robust=[world.explainer.model])
     refused("same class", against=["low", "high"])
     refused("engine='spark'", engine="spark")
@@ -335,7 +334,8 @@ def test_workers_and_memory_change_nothing(world, tmp_path, how):
 
 def test_the_manifest_says_what_the_job_is_about(world):
     manifest = json.loads((world.here / "whole/manifest.json").read_text())
-    assert manifest["question"] == {"settings": {"method": "gradient"}, "impute": False, "text": None}
+    question = {"settings": {"method": "gradient"}, "impute": False, "text": None, "id": None}
+    assert manifest["question"] == question
     assert manifest["done"]["set_aside"] == 3
     assert len(manifest["done"]["parts"]) == 12
     assert len(rejects(world.here / "whole")) == 3

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.memory import LEAST, bytes_of, said_bytes
-from grace.saved import head_of
-from grace.scale import manifest
-from grace.scale.manifest import EXPLAINER, Place, hash_of
+from grace.scale import results
+from grace.scale.carrying import Carried
+from grace.scale.explainers import given, load_given
+from grace.scale.manifest import Place
 from grace.scale.pool import Pool
 from grace.scale.tables import Big, Part
 from grace.wanted import Wanted
@@ -36,20 +34,23 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Job:
-    """A job that is done: its folder, and how many rows were explained, had no answer, or were set aside."""
+    """A job that is done: its folder, and how many rows were explained, had no answer, or were set aside; the columns
+    that were carried along, and what was repaired."""
 
     folder: Path
     explained: int
     not_explained: int
     set_aside: int
+    carried: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
 
-    def read(self, columns: list[str] | None = None) -> pd.DataFrame:
-        """The answers, under the numbers of their rows."""
-        return manifest.read(self.folder, columns)
+    def read(self, columns: list[str] | None = None, *, check: bool = True) -> pd.DataFrame:
+        """The answers, under the numbers of their rows; see `grace.scale.read`."""
+        return results.read(self.folder, columns, check=check)
 
     def rejects(self) -> pd.DataFrame:
         """The rows that were set aside, with the column and the reason."""
-        return manifest.rejects(self.folder)
+        return results.rejects(self.folder)
 
 
 def run(
@@ -62,6 +63,8 @@ def run(
     part_rows: int = PART_ROWS,
     impute: bool = False,
     text: bool | Mapping[str, Any] = False,
+    id: str | Sequence[str] | None = None,
+    repair: bool = False,
     engine: str = "local",
     device: str | None = None,
     progress: Progress | None = None,
@@ -78,6 +81,10 @@ def run(
     part_rows  rows per file of answers
     impute     fill in missing cells as in training, where they would set the row aside
     text       add the sentence; a dict says how, with the arguments of `Explanation.text`
+    id         the columns that are carried along beside the answers; left out, all that are neither features nor the
+               target
+    repair     do parts again whose files are not as the job wrote them, and remove files that it did not write; they
+               are an error otherwise
     engine     "local", or "ray" for the cluster that this process is connected to, or else a local one
     device     such as "cuda", where the model works; left out, the processors, and with Ray a GPU for each actor if
                there are any
@@ -95,19 +102,30 @@ def run(
     place, table = Place(Path(out)), Big.of(path)
     if engine == "ray" and table.text:
         raise GraceError(f"{path}: Ray reads parts of Parquet wherever they lie in the file; convert the CSV first")
-    with place.locked() as lock, saved(explainer, anywhere=engine == "ray" or device is not None) as (folder, apart):
-        names = [c for f in head_of(folder)["schemas"][0]["features"] for c in f.get("columns") or [f["name"]]]
+    free = engine == "ray" or device is not None
+    with place.locked() as lock, given(explainer, anywhere=free) as known:
+        schema = known.head["schemas"][0]
+        names = [c for f in schema["features"] for c in f.get("columns") or [f["name"]]]
         table.need(names)
+        only = [id] if isinstance(id, str) else None if id is None else list(id)
+        carried = Carried.of(table, names, schema["target"], only)
         stamps = table.stamps()
         content, rows = table.fingerprint()
+        question = {"settings": plain_settings(asked), "impute": impute, "text": how_said(text)}
         about = {
             "input": content,
-            "explainer": apart + hash_of(folder),
-            "question": {"settings": plain_settings(asked), "impute": impute, "text": how_said(text)},
+            "explainer": known.identity,
+            "question": {**question, "id": only},
             "part_rows": part_rows,
         }
-        place.begin(about, folder)
-        work = {"folder": str(place.folder), "explainer": str(place.folder / EXPLAINER), "question": about["question"]}
+        repaired = place.begin(about, known.recorded(), repair=repair)
+        work = {
+            "folder": str(place.folder),
+            "explainer": known.reference(),
+            "question": question,
+            "carried": carried.text(),
+        }
+        more = [c for c in carried.names if c not in names]
         done = place.done()
         count = min(rows, len(done) * part_rows)
 
@@ -121,23 +139,25 @@ def run(
         if engine == "ray":
             from grace.scale.cluster import run_parts
 
-            run_parts(table, names, part_rows, rows, done, work, report, actors=workers, memory=memory, device=device)
-        elif apart or workers == 0:
+            read = [*names, *more]
+            work["files"] = known.files()
+            run_parts(table, read, part_rows, rows, done, work, report, actors=workers, memory=memory, device=device)
+        elif known.apart or workers == 0:
             if workers:
                 raise GraceError("this model cannot be saved, and so not be given to other processes; use workers=0")
-            own = place.folder / EXPLAINER if device else explainer
-            _here(own, table.parts(part_rows, names, done), {**work, "memory": budget}, report, device)
+            own = None if device or isinstance(explainer, str | Path) else explainer
+            _here(own, table.parts(part_rows, names, done, more), {**work, "memory": budget}, report, device)
         else:
             where = device or "cpu"
             many, share = shares(budget, 1 if workers is None and where != "cpu" else workers)
             pool = Pool({**work, "memory": share, "workers": many, "device": where}, many, kept_open=[lock])
-            pool.run(table.parts(part_rows, names, done), report)
+            pool.run(table.parts(part_rows, names, done, more), report)
         if not place.done():
             raise GraceError(f"{path} has no rows: the table is empty")
         if table.stamps() != stamps:
             place.write_manifest({**about, "input": "changed while it was read"})
             raise GraceError(f"{path} has changed while it was read; explain it into another folder")
-        return Job(place.folder, *place.finish(about))
+        return Job(place.folder, *place.finish(about), tuple(carried.names), repaired)
 
 
 def shares(memory: int, workers: int | None) -> tuple[int, int]:
@@ -155,61 +175,35 @@ def shares(memory: int, workers: int | None) -> tuple[int, int]:
 
 
 def _here(
-    explainer: Any, parts: Any, work: Mapping[str, Any], report: Callable[[int], None], device: str | None
+    explainer: Explainer | None,
+    parts: Iterator[Part],
+    work: Mapping[str, Any],
+    report: Callable[[int], None],
+    device: str | None,
 ) -> None:
-    """All parts in this process."""
+    """All parts in this process, by the explainer that is there already, if one is."""
     import torch
 
     from grace.scale.answers import Question
-    from grace.scale.worker import Worker, explainer_at, room
+    from grace.scale.worker import Worker, room
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in processes of their own: sums then come out the same to the last bit
     try:
-        if isinstance(explainer, str | Path):
-            explainer = explainer_at(explainer, device or "cpu")
+        if explainer is None:
+            explainer = load_given(work["explainer"], device or "cpu")
         question = Question.of(work["question"], room(explainer, max(LEAST, work["memory"] - READER - PROCESS)))
-        worker = Worker(explainer, question, Place(Path(work["folder"])))
-        part: Part
+        worker = Worker(explainer, question, Place(Path(work["folder"])), work["carried"])
         for part in parts:
             report(worker.do(part))
     finally:
         torch.set_num_threads(threads)
 
 
-@contextmanager
-def saved(explainer: Explainer | str | Path, *, anywhere: bool = False) -> Iterator[tuple[Path, str]]:
-    """The folder of the explainer, and a hash of its model where that is not in the folder or, unless it may go
-    `anywhere`, has to stay on the device that it is on."""
-    if isinstance(explainer, str | Path):
-        folder = Path(explainer)
-        if head_of(folder)["network"] is None:
-            raise GraceError(f"{folder} was saved without its model; use grace.load(folder, model).explain_file")
-        yield folder, ""
-        return
-    with tempfile.TemporaryDirectory() as fresh:
-        folder = Path(fresh) / EXPLAINER
-        explainer.save(str(folder))
-        lost = head_of(folder)["network"] is None
-        if lost and anywhere:
-            raise GraceError("this model cannot be saved, and so not be given to a cluster or another device")
-        yield folder, _behaviour(explainer) if lost or not (anywhere or explainer.model.device.type == "cpu") else ""
-
-
-def _behaviour(explainer: Explainer) -> str:
-    """A hash of what a model says of some rows."""
-    from grace.learning import anywhere, asked
-
-    scores = asked(explainer.model, anywhere(explainer.schema, 0))
-    return hashlib.sha256(scores.tobytes()).hexdigest()
-
-
 def plain_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `explain` as JSON has them; those at their defaults are left out."""
     some = {k: v for k, v in asked.items() if v is not None}
     out = {k: v for k, v in some.items() if k == "rules" or not isinstance(v, list | tuple | dict) or v}
-    if out.get("n", 1) != 1:
-        raise GraceError(f"n={out['n']}: a job gives one answer per row; leave n out")
     if "robust" in out:
         raise GraceError("robust= is not for jobs, as other models are not saved with the explainer")
     against = out.get("against")

@@ -39,6 +39,29 @@ def joined(pieces: Sequence[pa.Table]) -> pa.Table:
         raise GraceError(f"column {apart[0]!r} is of types that do not go together in its files: {said}") from reason
 
 
+def decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Bytes as text; those that are no UTF-8 are shown as they are."""
+    import pyarrow as pa
+
+    try:
+        return cells.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if c is None else c.decode("utf-8", errors="backslashreplace") for c in cells.to_pylist()]
+        return pa.chunked_array([pa.array(texts, pa.string())])
+
+
+def common(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """The type that takes the cells of all: at last text. Categories are what they stand for."""
+    import pyarrow as pa
+
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    try:
+        schemas = [pa.schema([("cells", kind)]) for kind in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field("cells").type
+    except pa.ArrowException:
+        return pa.string()
+
+
 def metadata(path: Path) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -15,7 +15,7 @@ import numpy as np
 
 from grace.errors import GraceError
 from grace.frames import some
-from grace.scale.reading import arrow, columns_of, first_line, header, joined, metadata
+from grace.scale.reading import arrow, columns_of, common, first_line, header, joined, metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,13 +104,27 @@ class Big:
                 raise GraceError(f"{file} cannot be read: {reason.strerror}") from reason
         return digest.hexdigest(), max(0, lines - 1) if self.text else self.rows
 
-    def parts(self, size: int, columns: Sequence[str], done: frozenset[int] = frozenset()) -> Iterator[Part]:
-        """The parts of `size` rows that are not done, with these columns of theirs and the number of each row."""
+    def kinds(self, names: Sequence[str]) -> pa.Schema:
+        """The types of some columns, that of all files where they differ; text for CSV."""
+        import pyarrow as pa
+
+        if self.text:
+            return pa.schema([(name, pa.string()) for name in names])
+        known = [metadata(file).schema.to_arrow_schema() for file in self.files]
+        return pa.schema([(name, common([schema.field(name).type for schema in known])) for name in names])
+
+    def parts(
+        self, size: int, columns: Sequence[str], done: frozenset[int] = frozenset(), carried: Sequence[str] = ()
+    ) -> Iterator[Part]:
+        """The parts of `size` rows that are not done, with these columns of theirs and the number of each row. Cells of
+        CSV that stand for a missing one are missing, but as they are in columns that are `carried` along."""
 
         def wanted(first: int, last: int) -> bool:
             return not all(p in done for p in range(first // size, -(-last // size)))
 
-        return _regrouped(self._texts(columns) if self.text else self.batches(columns, wanted), size, done)
+        if self.text:
+            return _regrouped(self._texts(columns, carried), size, done)
+        return _regrouped(self.batches([*columns, *carried], wanted), size, done)
 
     def part(self, number: int, size: int, columns: Sequence[str]) -> Part:
         """One part of a Parquet table, of which no more is read than the row groups that it lies in."""
@@ -171,7 +185,7 @@ class Big:
         except (pa.ArrowException, OSError) as reason:
             raise GraceError(f"{path}: rows from {start} cannot be read: {first_line(reason)}") from reason
 
-    def _texts(self, columns: Sequence[str]) -> Iterator[_Batch]:
+    def _texts(self, features: Sequence[str], carried: Sequence[str]) -> Iterator[_Batch]:
         """Numbered rows of text. A line with too few or too many cells is no row, but is counted as one."""
         import pyarrow as pa
         from pyarrow import csv
@@ -184,6 +198,7 @@ class Big:
             return "skip"
 
         (path,) = self.files
+        names, needed = [*features, *carried], frozenset(features)
         start = 0
         try:
             reader = csv.open_csv(
@@ -192,10 +207,8 @@ class Big:
                 csv.ParseOptions(newlines_in_values=True, invalid_row_handler=refuse),
                 csv.ConvertOptions(
                     check_utf8=False,
-                    include_columns=list(columns),
-                    column_types=dict.fromkeys(columns, pa.binary()),
-                    strings_can_be_null=True,
-                    null_values=list(MISSING),
+                    include_columns=names,
+                    column_types=dict.fromkeys(names, pa.binary()),
                 ),
             )
             for batch in reader:
@@ -206,7 +219,10 @@ class Big:
                 here = []
                 while lost and lost[0].row < stop:
                     here.append(lost.popleft())
-                yield _Batch(start, stop - start, _numbered(pa.Table.from_batches([batch]), numbers), tuple(here))
+                table = pa.table(
+                    {n: _known(c) if n in needed else c for n, c in zip(names, batch.columns, strict=True)}
+                )
+                yield _Batch(start, stop - start, _numbered(table, numbers), tuple(here))
                 start = stop
         except (pa.ArrowException, OSError) as reason:
             raise GraceError(f"{path}: rows from {start} cannot be read: {first_line(reason)}") from reason
@@ -259,6 +275,15 @@ def _between(rows: pa.Table, start: int, stop: int) -> pa.Table:
     """The rows with numbers from `start` to below `stop`."""
     first, last = np.searchsorted(rows[ROW].to_numpy(), [start, stop])
     return rows.slice(int(first), int(last - first))
+
+
+def _known(cells: pa.Array) -> pa.Array:
+    """Text without the words for a missing cell."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words = pa.array([word.encode() for word in MISSING], pa.binary())
+    return pc.if_else(pc.is_in(cells, value_set=words), pa.scalar(None, pa.binary()), cells)
 
 
 def _numbered(table: pa.Table, numbers: Any) -> pa.Table:
