@@ -50,10 +50,11 @@ class Given:
         return {path.name: path.read_bytes() for path in saved_files(self.folder)}
 
     def sizes(self) -> dict[str, int]:
-        """How many numbers each of its arrays has; those of the network together, as "weights"."""
+        """How many numbers each of its arrays has, those of the network together as "weights", and how many bytes its
+        description has, as "head"."""
         from safetensors import safe_open
 
-        out = {"weights": 0}
+        out = {"weights": 0, "head": (self.folder / HEAD).stat().st_size}
         for path in saved_files(self.folder)[1:]:
             with safe_open(path, framework="np") as arrays:
                 for name in arrays.keys():  # noqa: SIM118 (it is no dict)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.memory import LEAST, bytes_of, said_bytes
+from grace.memory import LEAST, bytes_of
 from grace.scale import results
+from grace.scale.budget import MEMORY, PROCESS, READER, Budget, rows_per_part
 from grace.scale.carrying import Carried
 from grace.scale.explainers import given, load_given
 from grace.scale.manifest import Place
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
     from grace.explainer import Explainer
 
-PART_ROWS = 10_000
-MEMORY = "2GB"
-READER = 250 * 10**6  # what the process that reads takes
-PROCESS = 330 * 10**6  # what a process that explains takes before it has a row
 ENGINES = ("local", "ray")
 Progress = Callable[[int, int], None]
 
@@ -60,7 +56,7 @@ def run(
     *,
     workers: int | None = None,
     memory: int | str | None = None,
-    part_rows: int = PART_ROWS,
+    part_rows: int | None = None,
     impute: bool = False,
     text: bool | Mapping[str, Any] = False,
     id: str | Sequence[str] | None = None,
@@ -77,8 +73,8 @@ def run(
     explainer  an Explainer, or the folder of a saved one
     workers    processes; left out, one per core, as far as the memory goes; 0 for none but this one, which is all that
                a model that cannot be saved has; on a GPU one, if nothing else is said
-    memory     what the job and its processes may take altogether ["2GB"]; with Ray, what each actor may
-    part_rows  rows per file of answers
+    memory     what the job and its processes may take altogether ["2GB", on a GPU "6GB"]; with Ray, what each actor may
+    part_rows  rows per file of answers [10,000, or a million cells of a table with more than 100 columns]
     impute     fill in missing cells as in training, where they would set the row aside
     text       add the sentence; a dict says how, with the arguments of `Explanation.text`
     id         the columns that are carried along beside the answers; left out, all that are neither features nor the
@@ -92,9 +88,10 @@ def run(
     """
     if engine not in ENGINES:
         raise GraceError(f"engine={engine!r} is unknown; use one of {', '.join(ENGINES)}")
-    if isinstance(part_rows, bool) or not isinstance(part_rows, int) or part_rows < 1:
+    if part_rows is not None and (isinstance(part_rows, bool) or not isinstance(part_rows, int) or part_rows < 1):
         raise GraceError(f"part_rows={part_rows!r}: it must be a whole number of at least 1")
-    budget = bytes_of(MEMORY if memory is None else memory)
+    where = device or "cpu"
+    budget = bytes_of(MEMORY.get(where, MEMORY["cuda"]) if memory is None else memory)
     if device is not None and engine == "local":
         from grace.models.base import device_of
 
@@ -109,6 +106,8 @@ def run(
         table.need(names)
         only = [id] if isinstance(id, str) else None if id is None else list(id)
         carried = Carried.of(table, names, schema["target"], only)
+        more = [c for c in carried.names if c not in names]
+        size = rows_per_part(len(names) + len(more)) if part_rows is None else part_rows
         stamps = table.stamps()
         content, rows = table.fingerprint()
         question = {"settings": plain_settings(asked), "impute": impute, "text": how_said(text)}
@@ -116,7 +115,7 @@ def run(
             "input": content,
             "explainer": known.identity,
             "question": {**question, "id": only},
-            "part_rows": part_rows,
+            "part_rows": size,
         }
         repaired = place.begin(about, known.recorded(), repair=repair)
         work = {
@@ -125,9 +124,8 @@ def run(
             "question": question,
             "carried": carried.text(),
         }
-        more = [c for c in carried.names if c not in names]
         done = place.done()
-        count = min(rows, len(done) * part_rows)
+        count = min(rows, len(done) * size)
 
         def report(more: int) -> None:
             nonlocal count
@@ -141,37 +139,23 @@ def run(
 
             read = [*names, *more]
             work["files"] = known.files()
-            run_parts(table, read, part_rows, rows, done, work, report, actors=workers, memory=memory, device=device)
+            run_parts(table, read, size, rows, done, work, report, actors=workers, memory=memory, device=device)
         elif known.apart or workers == 0:
             if workers:
                 raise GraceError("this model cannot be saved, and so not be given to other processes; use workers=0")
             own = None if device or isinstance(explainer, str | Path) else explainer
-            _here(own, table.parts(part_rows, names, done, more), {**work, "memory": budget}, report, device)
+            _here(own, table.parts(size, names, done, more), {**work, "memory": budget}, report, device)
         else:
-            where = device or "cpu"
-            many, share = shares(budget, 1 if workers is None and where != "cpu" else workers)
+            bounds = Budget.of(budget, table, rows, [*names, *more], size, known.sizes(), where)
+            many, share = bounds.shares(1 if workers is None and where != "cpu" else workers)
             pool = Pool({**work, "memory": share, "workers": many, "device": where}, many, kept_open=[lock])
-            pool.run(table.parts(part_rows, names, done, more), report)
+            pool.run(table.parts(size, names, done, more), report)
         if not place.done():
             raise GraceError(f"{path} has no rows: the table is empty")
         if table.stamps() != stamps:
             place.write_manifest({**about, "input": "changed while it was read"})
             raise GraceError(f"{path} has changed while it was read; explain it into another folder")
         return Job(place.folder, *place.finish(about), tuple(carried.names), repaired)
-
-
-def shares(memory: int, workers: int | None) -> tuple[int, int]:
-    """How many processes, and what each may use for rows, so that all of them stay within the memory."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise GraceError(f"workers={workers!r}: it must be a whole number of at least 1")
-    fit = (memory - READER) // (PROCESS + LEAST)
-    many = max(1, min(cores, fit)) if workers is None else workers
-    if many > fit:
-        least = READER + many * (PROCESS + LEAST)
-        what = f"{many} workers" if many > 1 else "a worker"
-        raise GraceError(f"memory={said_bytes(memory)} is too little for {what}; give at least {said_bytes(least)}")
-    return many, (memory - READER) // many - PROCESS
 
 
 def _here(

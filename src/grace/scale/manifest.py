@@ -187,8 +187,7 @@ class Place:
         explained = pc.sum(first["success"]).as_py() or 0
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
         for path in (self.answers(part), self.rejects(part)):  # of an attempt that was broken off
-            if path.exists():
-                remove(path)
+            remove(path)
         Record(len(first), explained, len(rejects), hashes).write(self.folder, part)
         for name, content in reversed(files.items()):
             write_whole(self.folder / name, content)

@@ -15,13 +15,26 @@ import numpy as np
 
 from grace.errors import GraceError
 from grace.frames import some
-from grace.scale.reading import arrow, columns_of, common, first_line, header, joined, metadata
+from grace.scale.reading import (
+    COLUMN,
+    TEXT,
+    arrow,
+    columns_of,
+    common,
+    decoded_row_bytes,
+    first_line,
+    header,
+    joined,
+    metadata,
+    reading_bytes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH = 4096  # rows decoded at a time
 BLOCK = 1 << 20  # bytes of a CSV file parsed at a time
+BLOCKS = 24  # of them, in bytes, that parsing one takes
 READ = 1 << 22  # bytes hashed at a time
 MISSING = ("", "#N/A", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "<NA>")  # as pandas reads them
 ROW = "__row__"  # the column of row numbers
@@ -124,7 +137,7 @@ class Big:
 
         if self.text:
             return _regrouped(self._texts(columns, carried), size, done)
-        return _regrouped(self.batches([*columns, *carried], wanted), size, done)
+        return _regrouped(self.batches([*columns, *carried], wanted, min(size, BATCH)), size, done)
 
     def part(self, number: int, size: int, columns: Sequence[str]) -> Part:
         """One part of a Parquet table, of which no more is read than the row groups that it lies in."""
@@ -133,7 +146,7 @@ class Big:
             raise GraceError(f"{self.files[0]} has no rows from {start}")
         pieces = [
             _between(batch.rows, start, stop)
-            for batch in self.batches(columns, lambda first, last: first < stop and start < last)
+            for batch in self.batches(columns, lambda first, last: first < stop and start < last, min(size, BATCH))
             if batch.rows is not None
         ]
         return Part(number, start, stop, joined(pieces))
@@ -149,8 +162,22 @@ class Big:
         """How many rows a Parquet table has."""
         return sum(map(sum, self._groups))
 
-    def batches(self, columns: Sequence[str], wanted: Callable[[int, int], bool]) -> Iterator[_Batch]:
-        """Numbered rows, those of row groups that are not wanted only counted."""
+    def row_bytes(self, columns: Sequence[str], rows: int) -> int:
+        """About how many bytes a row with these columns takes in memory, of a table of so many."""
+        if self.text:
+            return sum(file.stat().st_size for file in self.files) // max(1, rows) + TEXT * len(columns)
+        return max(decoded_row_bytes(file, columns) for file in self.files)
+
+    def group_bytes(self, columns: Sequence[str]) -> int:
+        """About how many bytes it takes to read the rows of the largest row group, or of CSV block, a few at a time."""
+        if self.text:
+            return BLOCKS * BLOCK + COLUMN * len(columns)
+        return max(reading_bytes(file, columns) for file in self.files)
+
+    def batches(
+        self, columns: Sequence[str], wanted: Callable[[int, int], bool], at_once: int = BATCH
+    ) -> Iterator[_Batch]:
+        """Numbered rows, so many decoded `at_once`; those of row groups that are not wanted are only counted."""
         start = 0
         for path, groups in zip(self.files, self._groups, strict=True):
             ends = np.cumsum((start, *groups)).tolist()
@@ -158,11 +185,11 @@ class Big:
             if not any(needed):
                 yield _Batch(start, ends[-1] - start, None, ())
             else:
-                yield from self._file(path, columns, ends, needed)
+                yield from self._file(path, columns, ends, needed, at_once)
             start = ends[-1]
 
     def _file(
-        self, path: Path, columns: Sequence[str], ends: Sequence[int], needed: Sequence[bool]
+        self, path: Path, columns: Sequence[str], ends: Sequence[int], needed: Sequence[bool], at_once: int
     ) -> Iterator[_Batch]:
         """The row groups of a file, which lie between `ends`."""
         import pyarrow as pa
@@ -175,7 +202,7 @@ class Big:
                     if not read:
                         yield _Batch(start, ends[group + 1] - start, None, ())
                     else:
-                        for batch in file.iter_batches(BATCH, [group], list(columns), use_threads=False):
+                        for batch in file.iter_batches(at_once, [group], list(columns), use_threads=False):
                             table = pa.Table.from_batches([batch]).select(list(columns))
                             yield _Batch(start, len(table), _numbered(table, np.arange(start, start + len(table))), ())
                             start += len(table)

@@ -67,16 +67,16 @@ def room(explainer: Explainer, memory: int, workers: int = 1) -> int:
     return memory if device.type == "cpu" else max(LEAST, usual(device) // workers)
 
 
-def packed(part: Part) -> tuple[dict[str, Any], bytes]:
-    """A part as a message."""
+def packed(part: Part) -> tuple[dict[str, Any], Any]:
+    """A part as a message, with the rows as bytes."""
     import pyarrow as pa
 
-    body = b""
+    body: Any = b""
     if part.rows is not None:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, part.rows.schema) as writer:
             writer.write_table(part.rows)
-        body = sink.getvalue().to_pybytes()
+        body = memoryview(sink.getvalue())
     lost = [asdict(x) for x in part.lost]
     return {"part": part.number, "start": part.start, "stop": part.stop, "lost": lost, "bytes": len(body)}, body
 

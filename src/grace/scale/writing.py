@@ -33,8 +33,9 @@ def write_whole(path: Path, *content: Any) -> None:
 def remove(path: Path) -> None:
     """Remove a file for good."""
     try:
-        path.unlink(missing_ok=True)
-        flush_folder(path.parent)
+        if path.exists():
+            path.unlink()
+            flush_folder(path.parent)
     except OSError as reason:
         raise GraceError(f"{path} cannot be removed: {reason.strerror}") from reason
 
