@@ -176,7 +176,7 @@ def test_what_is_read_and_what_is_passed_over(world, tmp_path):
     other_answers(Place(tmp_path / "out").answers(1))
     assert len(read(tmp_path / "out", check=False)) == 66
     (tmp_path / "out/answers/folder").mkdir()
-    with pytest.raises(GraceError, match="answers/folder .* is no file; move it away"):
+    with pytest.raises(GraceError, match=r"answers/folder .* is no file; move it away"):
         again(world, tmp_path / "out", repair=True)
     unfinished(world, tmp_path / "half")
     assert len(read(tmp_path / "half")) == 58

@@ -19,7 +19,7 @@ import grace
 from grace import GraceError
 from grace.cli import main
 from grace.scale import manifest, read, rejects, run
-from grace.scale.jobs import PROCESS, READER, shares
+from grace.scale.budget import Budget
 from grace.scale.manifest import Place
 from grace.scale.pool import Pool
 from grace.scale.tables import Big
@@ -234,13 +234,18 @@ def test_what_cannot_be_a_job_is_named(world, tmp_path, monkeypatch):
 
 
 def test_processes_share_the_memory():
-    assert shares(4 * 10**9, 2) == (2, (4 * 10**9 - READER) // 2 - PROCESS)
-    assert shares(READER + 2 * (PROCESS + 10**8), 2)[1] == 10**8
-    assert shares(READER + PROCESS + 10**8, None) == (1, 10**8)
-    with pytest.raises(GraceError, match="too little for 2 workers"):
-        shares(READER + 2 * PROCESS, 2)
+    reader, process = 2 * 10**8, 4 * 10**8
+
+    def shares(memory, workers):
+        return Budget(memory, reader, process, "; or less").shares(workers)
+
+    assert shares(4 * 10**9, 2) == (2, (4 * 10**9 - reader) // 2 - process)
+    assert shares(reader + 2 * (process + 10**8), 2)[1] == 10**8
+    assert shares(reader + process + 10**8, None) == (1, 10**8)
+    with pytest.raises(GraceError, match=r"too little for 2 workers on this table; give at least 1\.13 GB; or less"):
+        shares(reader + 2 * process, 2)
     with pytest.raises(GraceError, match="too little for a worker"):
-        shares(READER, None)
+        shares(reader, None)
     with pytest.raises(GraceError, match="workers=-1"):
         shares(10**10, -1)
 

@@ -20,6 +20,7 @@ from grace.methods import METHODS
 from grace.scale.carrying import Carried
 from grace.scale.sifting import Reject, halved, sift
 from grace.scale.tables import ROW, Part
+from grace.text import notes
 from grace.wanted import Wanted
 
 if TYPE_CHECKING:
@@ -177,7 +178,9 @@ def _words(batch: Explanations, question: Question, lines: int) -> dict[str, Any
     if question.text is None:
         return dict.fromkeys(("text", "notes"), pa.nulls(lines, pa.string()))
     every = [e for first in batch for e in (first, *first.alternatives)]
-    return {"text": [e.text(**question.text) for e in every], "notes": [" ".join(e.notes) for e in every]}
+    spoken = question.text.get("language")
+    noted = ["; ".join(notes(e, spoken or e.words.language)) for e in every]
+    return {"text": [e.text(**question.text) for e in every], "notes": noted}
 
 
 def _sparse(column: pd.Series[Any], changed: Bools, kind: pa.DataType) -> pa.Array:

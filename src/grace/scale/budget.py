@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 PART_ROWS, PART_CELLS = 10_000, 10**6  # of a part, if nothing else is said: the fewer rows
 MEMORY = {"cpu": "2GB", "cuda": "6GB"}  # of a job, if nothing else is said
-READER = 250 * 10**6  # what the process that reads takes
+READER = 180 * 10**6  # what the process that reads takes
 PROCESS = 340 * 10**6  # what a process that explains takes before it has a row
 CUDA = 3 * 10**9  # what CUDA takes of the machine's own memory for each process
 HELD = 4  # parts that the reader holds at a time, as pieces, joined, and waiting
 SENT = 2  # and for each process that explains, to send it and to send it again
-CELL = 120  # bytes per cell of a part in a process that explains: as a frame, encoded, answers, and written
+CELL = 60  # bytes per cell of a part in a process that explains: as a frame, encoded, answers, and written
 COLUMN = 16_000  # bytes per column there, of types and of the tables that are read and written
 ARRAYS = {"su": 18, "background": 32, "weights": 32}  # bytes per number of an explainer, while it is loaded
 HEAD = 24  # bytes per byte of its description
@@ -56,11 +56,13 @@ class Budget:
         part_rows = min(part_rows, max(1, rows))
         part = part_rows * table.row_bytes(columns, rows)
         cells = part_rows * len(columns)
-        process = PROCESS + part + CELL * cells + COLUMN * len(columns)
+        process = PROCESS + 2 * part + CELL * cells + COLUMN * len(columns)
         process += sum(ARRAYS.get(name, HEAD) * size for name, size in explainer.items())
         process += 0 if device == "cpu" else CUDA
         group = table.group_bytes(columns)
         advice = f"; or fewer rows per part than part_rows={part_rows}" if part + CELL * cells > LEAST else ""
+        if device != "cpu":
+            advice += f"; CUDA takes up to {said_bytes(CUDA)} of it for each worker"
         if group > LEAST:
             advice += (
                 f"; or write {table.files[0]} in smaller row groups, of which one takes {said_bytes(group)} to read"

@@ -11,7 +11,7 @@ from grace.errors import GraceError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TEXT = 48  # bytes that a cell of text takes beside its letters
+TEXT = 12  # bytes that a cell of text takes beside its letters
 PAGES = 2 << 20  # most bytes that are held of a column of Parquet: a page of cells and one of a dictionary
 COLUMN = 24_000  # bytes of whatever reads a column
 FOOTER = 8  # bytes in memory per byte of the description of a Parquet file
