@@ -40,6 +40,8 @@ class Budget:
     reader: int
     process: int
     advice: str = ""
+    beside: int = 0
+    """What a process that reads its parts itself takes beside its rows and what every process takes."""
 
     @classmethod
     def of(
@@ -56,18 +58,18 @@ class Budget:
         part_rows = min(part_rows, max(1, rows))
         part = part_rows * table.row_bytes(columns, rows)
         cells = part_rows * len(columns)
-        process = PROCESS + 2 * part + CELL * cells + COLUMN * len(columns)
-        process += sum(ARRAYS.get(name, HEAD) * size for name, size in explainer.items())
-        process += 0 if device == "cpu" else CUDA
+        own = 2 * part + CELL * cells + COLUMN * len(columns)
+        own += sum(ARRAYS.get(name, HEAD) * size for name, size in explainer.items())
+        process = PROCESS + own + (0 if device == "cpu" else CUDA)
         group = table.group_bytes(columns)
         advice = f"; or fewer rows per part than part_rows={part_rows}" if part + CELL * cells > LEAST else ""
         if device != "cpu":
             advice += f"; CUDA takes up to {said_bytes(CUDA)} of it for each worker"
-        if group > LEAST:
+        if group > LEAST and not table.text:
             advice += (
                 f"; or write {table.files[0]} in smaller row groups, of which one takes {said_bytes(group)} to read"
             )
-        return cls(memory, READER + group + HELD * part, process + SENT * part, advice)
+        return cls(memory, READER + group + HELD * part, process + SENT * part, advice, own + group + part)
 
     def shares(self, workers: int | None) -> tuple[int, int]:
         """How many processes, and what each may use for rows, so that all of them stay within the memory."""

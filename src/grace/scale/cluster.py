@@ -157,13 +157,15 @@ def run_parts(
     actors: int | None = None,
     memory: int | str | None = None,
     device: str | None = None,
+    beside: int = 0,
 ) -> None:
-    """Have the parts of a table that are not done explained by actors, which read and write the files themselves."""
+    """Have the parts of a table that are not done explained by actors, which read and write the files themselves, and
+    take so much memory `beside` rows for it."""
     todo = [{"part": p} for p in range(-(-rows // size)) if p not in done]
     if not todo:
         return
     ray = _ray()
-    needs = Needs.of(ray, memory, device)
+    needs = Needs.of(ray, memory, device, beside)
     files = [str(f.absolute()) for f in table.files]
     _check(work)
     reached = {k: work[k] for k in ("question", "carried")}
@@ -202,9 +204,10 @@ class Needs:
 
     memory: int
     device: str
+    beside: int = 0  # bytes for a part and the explainer, beside what every actor takes
 
     @classmethod
-    def of(cls, ray: Any, memory: int | str | None, device: str | None) -> Needs:
+    def of(cls, ray: Any, memory: int | str | None, device: str | None, beside: int = 0) -> Needs:
         """What was asked for, if a machine of the cluster has it: Ray would wait for one without end."""
         if device not in (None, *MEMORY):
             raise GraceError(f"device={device!r}: with Ray it is cpu or cuda; each actor has its own GPU")
@@ -213,10 +216,10 @@ class Needs:
             raise GraceError("device='cuda': no machine of the cluster has a GPU; leave device out")
         device = device or ("cuda" if gpus else "cpu")
         size = bytes_of(MEMORY[device] if memory is None else memory)
-        if size < PROCESS + LEAST:
-            least = said_bytes(PROCESS + LEAST)
+        if size < PROCESS + beside + LEAST:
+            least = said_bytes(PROCESS + beside + LEAST)
             raise GraceError(f"memory={said_bytes(size)} is too little for an actor of Ray; give at least {least}")
-        needs = cls(size, device)
+        needs = cls(size, device, beside)
         if not needs.most(ray):
             most = max((int(n["Resources"].get("memory", 0)) for n in _alive(ray)), default=0)
             raise GraceError(
@@ -232,7 +235,7 @@ class Needs:
     @property
     def rows(self) -> int:
         """Bytes for the work on rows."""
-        return self.memory - PROCESS
+        return self.memory - PROCESS - self.beside
 
     def most(self, ray: Any) -> int:
         """As many actors as there are GPUs, or else cores, as far as the memory of each machine goes."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from grace.errors import GraceError
 from grace.memory import LEAST, bytes_of
 from grace.scale import results
-from grace.scale.budget import MEMORY, PROCESS, READER, Budget, rows_per_part
+from grace.scale.budget import MEMORY, Budget, rows_per_part
 from grace.scale.carrying import Carried
 from grace.scale.explainers import given, load_given
 from grace.scale.manifest import Place
@@ -134,19 +134,20 @@ def run(
                 progress(count, max(rows, count))
 
         report(0)
+        bounds = Budget.of(budget, table, rows, [*names, *more], size, known.sizes(), where)
         if engine == "ray":
             from grace.scale.cluster import run_parts
 
-            read = [*names, *more]
             work["files"] = known.files()
-            run_parts(table, read, size, rows, done, work, report, actors=workers, memory=memory, device=device)
+            how: dict[str, Any] = {"actors": workers, "memory": memory, "device": device, "beside": bounds.beside}
+            run_parts(table, [*names, *more], size, rows, done, work, report, **how)
         elif known.apart or workers == 0:
             if workers:
                 raise GraceError("this model cannot be saved, and so not be given to other processes; use workers=0")
             own = None if device or isinstance(explainer, str | Path) else explainer
-            _here(own, table.parts(size, names, done, more), {**work, "memory": budget}, report, device)
+            room = max(LEAST, budget - bounds.reader - bounds.process)
+            _here(own, table.parts(size, names, done, more), {**work, "memory": room}, report, device)
         else:
-            bounds = Budget.of(budget, table, rows, [*names, *more], size, known.sizes(), where)
             many, share = bounds.shares(1 if workers is None and where != "cpu" else workers)
             pool = Pool({**work, "memory": share, "workers": many, "device": where}, many, kept_open=[lock])
             pool.run(table.parts(size, names, done, more), report)
@@ -176,7 +177,7 @@ def _here(
     try:
         if explainer is None:
             explainer = load_given(work["explainer"], device or "cpu")
-        question = Question.of(work["question"], room(explainer, max(LEAST, work["memory"] - READER - PROCESS)))
+        question = Question.of(work["question"], room(explainer, work["memory"]))
         worker = Worker(explainer, question, Place(Path(work["folder"])), work["carried"])
         for part in parts:
             report(worker.do(part))
