@@ -38,7 +38,9 @@ def job_options(command: Callable[..., None]) -> Callable[..., None]:
     """Options of a job, given to the command as `ways`."""
 
     @click.option("--workers", type=click.IntRange(min=1), help="Of a job: processes, by default one per core.")
-    @click.option("--part-rows", type=click.IntRange(min=1), help="Of a job: rows per file of answers [10000].")
+    @click.option(
+        "--part-rows", type=click.IntRange(min=1), help="Of a job: rows per file of answers [10000; fewer if wide]."
+    )
     @click.option("--text", is_flag=True, default=None, help="Of a job: add the sentence to each answer.")
     @click.option("--engine", type=click.Choice(("local", "ray")), help="Of a job: this machine, or a Ray cluster.")
     @click.option("--device", help="Of a job: such as cuda, where the model works.")
