@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from pyarrow import csv
 
-from grace import Explainer, training
+from grace import Explainer, Schema, training
+from grace.models.network import Network
+from grace.models.torch import TorchModel
 
 SRC = Path(__file__).parent.parent / "src"
 
@@ -65,3 +72,45 @@ def children(pid: int) -> list[int]:
         more = [p for p, above in parents.items() if above in more]
         found += more
     return found
+
+
+def taken(pid: int) -> int:
+    """Bytes of a process in memory, what it shares with others divided among them (PSS)."""
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return 0
+
+
+def peak_of(process: subprocess.Popen[bytes]) -> int:
+    """The most that a process and all that it started take together until it ends, looked at all the time."""
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, sum(map(taken, (process.pid, *children(process.pid)))))
+        time.sleep(0.02)
+    return peak
+
+
+def wide_explainer(columns: int, folder: Path, *, redundancy: bool = True) -> None:
+    """An explainer of so many features with a network that was not trained, and arrays of the size that they have."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, columns)).round(3), columns=[f"f{i}" for i in range(columns)])
+    schema = Schema.infer(frame)
+    torch.manual_seed(0)
+    network = Network(schema, (16,), 2).double().eval().requires_grad_(False)
+    model = TorchModel(network, ("a", "b"), outputs="logits", schema=schema)
+    explainer = Explainer(model, schema=schema, gamma=1.0)
+    if redundancy:
+        explainer.su = np.zeros((columns, columns))
+        explainer.background_rows = frame.to_numpy()
+    explainer.save(str(folder))
+
+
+def wide_rows(columns: int, rows: int, path: Path) -> None:
+    """Rows for it, in CSV or in Parquet with a single row group."""
+    rng = np.random.default_rng(1)
+    table = pa.table({f"f{i}": rng.normal(size=rows).round(3) for i in range(columns)})
+    if path.suffix == ".csv":
+        csv.write_csv(table, path)
+    else:
+        pq.write_table(table, path, row_group_size=rows)

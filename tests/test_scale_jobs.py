@@ -19,7 +19,7 @@ import grace
 from grace import GraceError
 from grace.cli import main
 from grace.scale import manifest, read, rejects, run
-from grace.scale.jobs import PROCESS, READER, shares
+from grace.scale.budget import Budget
 from grace.scale.manifest import Place
 from grace.scale.pool import Pool
 from grace.scale.tables import Big
@@ -84,7 +84,7 @@ def test_rows_that_do_not_fit_are_set_aside_and_stop_nothing(world):
 
 def test_parquet_and_csv_give_the_same_answers(world):
     job = world.explainer.explain_file(
-        world.parquet, world.here / "parquet", workers=0, part_rows=SIZE, method="gradient", memory="900MB"
+        world.parquet, world.here / "parquet", workers=0, part_rows=SIZE, method="gradient", memory="900MB", id=[]
     )
     for path in (world.here / "whole/answers").iterdir():
         assert (world.here / "parquet/answers" / path.name).read_bytes() == path.read_bytes()
@@ -210,7 +210,6 @@ def test_what_cannot_be_a_job_is_named(world, tmp_path, monkeypatch):
         with pytest.raises(GraceError, match=match):
             run(world.model, rows, out, **{"workers": 0, **how})
 
-    refused("n=2", n=2)
     refused("robust=", robust=[world.explainer.model])
     refused("same class", against=["low", "high"])
     refused("engine='spark'", engine="spark")
@@ -235,13 +234,18 @@ def test_what_cannot_be_a_job_is_named(world, tmp_path, monkeypatch):
 
 
 def test_processes_share_the_memory():
-    assert shares(4 * 10**9, 2) == (2, (4 * 10**9 - READER) // 2 - PROCESS)
-    assert shares(READER + 2 * (PROCESS + 10**8), 2)[1] == 10**8
-    assert shares(READER + PROCESS + 10**8, None) == (1, 10**8)
-    with pytest.raises(GraceError, match="too little for 2 workers"):
-        shares(READER + 2 * PROCESS, 2)
+    reader, process = 2 * 10**8, 4 * 10**8
+
+    def shares(memory, workers):
+        return Budget(memory, reader, process, "; or less").shares(workers)
+
+    assert shares(4 * 10**9, 2) == (2, (4 * 10**9 - reader) // 2 - process)
+    assert shares(reader + 2 * (process + 10**8), 2)[1] == 10**8
+    assert shares(reader + process + 10**8, None) == (1, 10**8)
+    with pytest.raises(GraceError, match=r"too little for 2 workers on this table; give at least 1\.13 GB; or less"):
+        shares(reader + 2 * process, 2)
     with pytest.raises(GraceError, match="too little for a worker"):
-        shares(READER, None)
+        shares(reader, None)
     with pytest.raises(GraceError, match="workers=-1"):
         shares(10**10, -1)
 
@@ -335,7 +339,8 @@ def test_workers_and_memory_change_nothing(world, tmp_path, how):
 
 def test_the_manifest_says_what_the_job_is_about(world):
     manifest = json.loads((world.here / "whole/manifest.json").read_text())
-    assert manifest["question"] == {"settings": {"method": "gradient"}, "impute": False, "text": None}
+    question = {"settings": {"method": "gradient"}, "impute": False, "text": None, "id": None}
+    assert manifest["question"] == question
     assert manifest["done"]["set_aside"] == 3
     assert len(manifest["done"]["parts"]) == 12
     assert len(rejects(world.here / "whole")) == 3

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from click.testing import CliRunner
@@ -21,9 +22,9 @@ from rich.console import Console
 import grace
 from grace import GraceError
 from grace.cli import main
-from grace.scale import manifest, read, rejects, run
+from grace.scale import manifest, read, rejects, run, writing
 from grace.scale.command import job_bar
-from grace.scale.manifest import Place, write_whole
+from grace.scale.manifest import Place
 from scaling import SRC, children, command, contents, loans, saved_explainer
 
 HOW = {"workers": 0, "part_rows": 20, "method": "gradient"}
@@ -59,7 +60,7 @@ def failing(patch, at: int, reason: BaseException) -> None:
 
         return step
 
-    patch.setattr(manifest.os, "fsync", guard(os.fsync))
+    patch.setattr(writing.os, "fsync", guard(os.fsync))
     patch.setattr(Path, "replace", guard(Path.replace))
 
 
@@ -141,13 +142,14 @@ def test_parts_of_every_size(world, tmp_path, size):
 
 def test_rejects_of_more_parts_than_their_names_have_digits_for(tmp_path):
     place = Place(tmp_path)
-    (tmp_path / manifest.REJECTS).mkdir()
-    (tmp_path / manifest.ANSWERS).mkdir()
+    place.begin({}, [])
+    empty = pa.table({"rank": pa.array([], pa.int32()), "success": pa.array([], pa.bool_())})
     for part in (1_000_000, 999_999):
-        write_whole(place.rejects(part), f"row,column,reason\n{part},a,b\n".encode())
+        place.write_part(part, empty, [(part, "a", "b")])
     assert rejects(tmp_path).index.tolist() == [999_999, 1_000_000]
     assert place.finish({}) == (0, 0, 2)
     assert (tmp_path / "rejects.csv").read_text() == "row,column,reason\n999999,a,b\n1000000,a,b\n"
+    assert rejects(tmp_path).index.tolist() == [999_999, 1_000_000]
 
 
 def test_text_with_a_byte_order_mark_and_windows_lines(world, tmp_path):
@@ -197,11 +199,11 @@ def test_a_model_that_fails_but_once(world, tmp_path):
         with pytest.raises(Killed):
             run(world.model, world.rows, tmp_path / "out", **{**HOW, "part_rows": 70})
     place = Place(tmp_path / "out")
-    write_whole(place.rejects(0), b"row,column,reason\n1,,out of memory\n")
+    writing.write_whole(place.rejects(0), b"row,column,reason\n1,,out of memory\n")
     frame = world.frame.drop(index=[25, 31, 69])
     frame.to_parquet(tmp_path / "good.parquet")
     run(world.model, tmp_path / "good.parquet", tmp_path / "good", **HOW)
-    write_whole(Place(tmp_path / "good").rejects(1), b"row,column,reason\n21,,out of memory\n")
+    writing.write_whole(Place(tmp_path / "good").rejects(1), b"row,column,reason\n21,,out of memory\n")
     Place(tmp_path / "good").answers(1).unlink()
     job = run(world.model, tmp_path / "good.parquet", tmp_path / "good", **HOW)
     assert job.set_aside == 0

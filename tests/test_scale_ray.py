@@ -19,7 +19,7 @@ from grace import GraceError
 from grace.memory import LEAST
 from grace.scale import explain_dataset, run
 from grace.scale.cluster import PROCESS, BatchActor, Needs
-from grace.scale.manifest import saved_files
+from grace.scale.explainers import saved_files
 from scaling import children, command, contents, loans, saved_explainer
 
 ray = pytest.importorskip("ray", reason="ray is not installed: no test on a cluster")
@@ -57,6 +57,9 @@ def test_what_an_actor_asks_for():
     needs = Needs.of(plain, "2GB", None)
     assert needs.resources == {"num_cpus": 0.5, "memory": 2 * 10**9}
     assert needs.rows == 2 * 10**9 - PROCESS
+    assert Needs.of(plain, "2GB", None, 10**9).rows == 10**9 - PROCESS
+    with pytest.raises(GraceError, match=r"memory=2 GB is too little for an actor of Ray; give at least 2\.41 GB"):
+        Needs.of(plain, "2GB", None, 19 * 10**8)
     assert needs.most(plain) == 2 + 2  # by cores on the one, by memory on the other
     assert Needs.of(plain, None, None).most(plain) == 2 + 3
     mixed = machines({"CPU": 8, "memory": 20e9}, {"CPU": 8, "GPU": 4, "memory": 9e9}, {"GPU": 0.5, "memory": 9e9})
@@ -154,8 +157,15 @@ def test_an_actor_alone(cluster):
         answers = BatchActor(files, "cuda", question)(rows.slice(10, 20))
     assert answers["key"].to_pylist() == [f"k{i}" for i in range(10, 30)]
     assert [i for i, reason in enumerate(answers["rejected"].to_pylist()) if reason] == [7]
-    with pytest.raises(GraceError, match="'distance' of the dataset has the name of an answer"):
-        BatchActor(files, "cpu", question)(rows.rename_columns({"key": "distance"}))
+    renamed = BatchActor(files, "cpu", question)(rows.slice(10, 20).rename_columns({"key": "distance"}))
+    assert renamed["input.distance"].to_pylist() == answers["key"].to_pylist()
+    assert renamed["distance"].to_pylist() == answers["distance"].to_pylist()
+    more = {**question, "settings": {"method": "search", "n": 2}}
+    answers = BatchActor(files, "cpu", more)(rows.slice(10, 20))
+    keys, ranks = answers["key"].to_pylist(), answers["rank"].to_pylist()
+    assert keys == sorted(keys)
+    assert len(set(keys)) == 20 < len(keys)
+    assert [r for r, k in zip(ranks, keys, strict=True) if k == "k17"] == [None]
     with pytest.raises(GraceError, match="'home' is missing"):
         BatchActor(files, "cpu", question)(rows.drop_columns("home"))
 

@@ -46,6 +46,12 @@ class Answers:
         """The cells that were changed, without those that followed."""
         return np.asarray((self.contrast != self.rows) & ~self.followed)
 
+    def select(self, places: npt.NDArray[np.int64]) -> Answers:
+        """The first answers to some of the rows."""
+        plain = [f.name for f in fields(self) if f.name not in ("checks", "alternatives")]
+        arrays = {name: getattr(self, name)[places] for name in plain}
+        return Answers(**arrays, checks={k: v[places] for k, v in self.checks.items()})
+
     @classmethod
     def join(cls, parts: list[Answers]) -> Answers:
         """The answers to several chunks, one after another."""

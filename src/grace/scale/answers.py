@@ -1,4 +1,4 @@
-"""The explained rows of a part as a table: one line per row, and what became of its features."""
+"""The explained rows of a part as a table: one line per answer, and what became of the features of its row."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from grace.answers import Answers
 from grace.certificate import PROVEN
 from grace.columns import MOST_EXACT, SPANS, TIMES, is_date, is_small
-from grace.features import Feature, Numeric, Value, columns_of
+from grace.features import Bools, Feature, Floats, Numeric, Value, columns_of
 from grace.groups import flat
 from grace.learning import anywhere
 from grace.methods import METHODS
+from grace.scale.carrying import Carried
 from grace.scale.sifting import Reject, halved, sift
-from grace.scale.tables import Part
+from grace.scale.tables import ROW, Part
+from grace.text import notes
 from grace.wanted import Wanted
 
 if TYPE_CHECKING:
@@ -25,8 +29,8 @@ if TYPE_CHECKING:
     from grace.batch import Explanations
     from grace.explainer import Explainer
 
-NEW = "new."  # before the name of a feature, for the value that it would have had
-REJECTS = ("row", "column", "reason")
+Places = npt.NDArray[np.int64]
+OLD, NEW = "old.", "new."  # before the name of a feature, for the value that it has and would have had
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,9 @@ def check(explainer: Explainer, question: Question) -> None:
     explainer.explain(explainer.schema.decode(some[:1]), **question.settings)
 
 
-def explain_part(explainer: Explainer, part: Part, question: Question) -> tuple[pa.Table, list[Reject]]:
+def explain_part(
+    explainer: Explainer, part: Part, question: Question, carried: Carried
+) -> tuple[pa.Table, list[Reject]]:
     """The answers to the rows of a part, by row, and the rows that were set aside."""
     import pyarrow as pa
 
@@ -66,79 +72,142 @@ def explain_part(explainer: Explainer, part: Part, question: Question) -> tuple[
     if frame is not None:
         found, failed = halved(frame, lambda rows: table_of(explainer.explain(rows, **question.settings), question))
     rejects += [Reject(int(row), None, reason) for row, reason in failed.items()]
-    answers = [layout(explainer, question).empty_table(), *(table for _, table in found)]
-    return pa.concat_tables(answers).combine_chunks(), sorted(rejects, key=lambda r: r.row)
+    pieces = [layout(explainer, question).empty_table(), *(table for _, table in found)]
+    answers = pa.concat_tables(pieces).combine_chunks()
+    if carried.names:
+        numbers = [] if part.rows is None else part.rows[ROW].to_numpy()
+        answers = carried.beside(answers, part.rows, np.searchsorted(numbers, answers["row"].to_numpy()))
+    return answers, sorted(rejects, key=lambda r: r.row)
 
 
 def layout(explainer: Explainer, question: Question) -> pa.Schema:
-    """The columns of the answers and their types, the same for every part."""
+    """The columns of the answers and their types, the same for every part. The value that a feature has need not be in
+    its domain, as that which it would have had is: a whole number may have decimals there."""
     import pyarrow as pa
 
     classes = explainer.model.classes
     kept = "domain" in METHODS[question.settings.get("method", explainer.settings.method)].promises
     fields = [
         ("row", pa.int64()),
+        ("rank", pa.int32()),
         ("success", pa.bool_()),
         ("original_class", _type_of(classes)),
         ("contrast_class", _type_of(classes)),
         ("features", pa.int32()),
         ("distance", pa.float64()),
+        ("probability_before", pa.float64()),
+        ("probability_after", pa.float64()),
     ]
     if question.settings.get("prove", explainer.settings.prove):
         fields.append(("proven", pa.bool_()))
-    if question.text is not None:
-        fields.append(("text", pa.string()))
-    return pa.schema(fields + [(NEW + f.name, _type_of_feature(f, kept)) for f in flat(explainer.schema).features])
+    fields += [("text", pa.string()), ("notes", pa.string())]
+    for f in flat(explainer.schema).features:
+        fields += [(OLD + f.name, _type_of_feature(f, kept=False)), (NEW + f.name, _type_of_feature(f, kept))]
+    return pa.schema(fields)
 
 
 def table_of(batch: Explanations, question: Question) -> pa.Table:
-    """One line per row: classes, success, how many features change, how far, and what to, with what follows them;
-    what stays is empty."""
+    """One line per answer, those of a row one after another: classes, success, how many features change, how far, and
+    what from and to, with what follows them; what stays is empty. Sentences and notes are there if they were asked
+    for."""
     import pyarrow as pa
 
     kind = layout(batch.explainer, question)
-    a = batch.answers
-    contrast = batch.contrast
+    a, place, rank = lines_of(batch.answers)
+    classes = np.array(batch.explainer.model.classes, dtype=object)
     columns: dict[str, Any] = {
-        "row": np.asarray(batch.index, dtype=np.int64),
+        "row": np.asarray(batch.index, dtype=np.int64)[place],
+        "rank": rank.astype(np.int32),
         "success": a.success,
-        "original_class": _cells(batch.original_class, kind.field("original_class").type),
-        "contrast_class": _cells(batch.contrast_class, kind.field("contrast_class").type),
+        "original_class": _cells(_class_of(a.before, classes), kind.field("original_class").type),
+        "contrast_class": _cells(_class_of(a.after, classes), kind.field("contrast_class").type, ~a.success),
         "features": a.changed.sum(axis=1).astype(np.int32),
         "distance": a.distance,
         "proven": a.proof == PROVEN,
+        **_probabilities(batch, a),
+        **_words(batch, question, len(place)),
     }
-    if question.text is not None:
-        columns["text"] = [e.text(**question.text) for e in batch]
+    narrow = batch.explainer.model.stepwise
+    ends = {OLD: batch.schema.decode(a.rows, narrow=narrow), NEW: batch.schema.decode(a.contrast, narrow=narrow)}
+    codes = {OLD: a.rows, NEW: a.contrast}
     for j, feature in enumerate(batch.schema.features):
         other = a.contrast[:, j] != a.rows[:, j]
         for name in columns_of(feature):
-            cells = pd.Series(a.contrast[:, j]) if is_small(feature) else contrast[name]  # as they are said
-            columns[NEW + name] = _sparse(cells, other, kind.field(NEW + name).type)
+            for end, frame in ends.items():
+                cells = pd.Series(codes[end][:, j]) if is_small(feature) else frame[name]  # as they are said
+                columns[end + name] = _sparse(cells, other, kind.field(end + name).type)
     return pa.table({f.name: columns[f.name] for f in kind}, schema=kind)
 
 
-def _sparse(column: pd.Series[Any], changed: np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
+def lines_of(found: Answers) -> tuple[Answers, Places, Places]:
+    """All answers, those of a row one after another, with the place of the row and the rank of each, from 1. A row
+    without an answer has one line."""
+    every = (found, *found.alternatives)
+    kept = [np.flatnonzero(a.success | (i == 0)) for i, a in enumerate(every)]
+    place = np.concatenate(kept)
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    rank = np.arange(len(place)) - np.searchsorted(place, place) + 1
+    if len(every) == 1:
+        return found, place, rank
+    lines = Answers.join([a.select(k) for a, k in zip(every, kept, strict=True)])
+    return lines.select(order), place, rank
+
+
+def _class_of(scores: Floats, classes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The class with the highest score, or the number predicted."""
+    return np.asarray(classes[scores.argmax(axis=1)]) if len(classes) else scores[:, 0]
+
+
+def _probabilities(batch: Explanations, a: Answers) -> dict[str, Any]:
+    """The probability that the model gives each class of the line, if it gives any."""
+    import pyarrow as pa
+
+    model, n = batch.explainer.model, len(a.rows)
+    if batch.task == "regression" or not model.sure:
+        return dict.fromkeys(("probability_before", "probability_after"), pa.nulls(n, pa.float64()))
+    at = np.arange(n)
+    before, after = (model.probabilities(scores)[at, scores.argmax(axis=1)] for scores in (a.before, a.after))
+    return {"probability_before": before, "probability_after": pa.array(after, mask=~a.success)}
+
+
+def _words(batch: Explanations, question: Question, lines: int) -> dict[str, Any]:
+    """The sentence of each line and its notes, none of which is an empty cell; nothing if they were not asked for."""
+    import pyarrow as pa
+
+    if question.text is None:
+        return dict.fromkeys(("text", "notes"), pa.nulls(lines, pa.string()))
+    every = [e for first in batch for e in (first, *first.alternatives)]
+    spoken = question.text.get("language")
+    noted = ["; ".join(notes(e, spoken or e.words.language)) for e in every]
+    return {"text": [e.text(**question.text) for e in every], "notes": noted}
+
+
+def _sparse(column: pd.Series[Any], changed: Bools, kind: pa.DataType) -> pa.Array:
     """The cells that changed, and nothing elsewhere."""
     import pyarrow as pa
 
+    if not changed.any():  # as most of a wide table do not
+        return pa.nulls(len(changed), kind)
     values = _cells(column[changed].to_numpy(dtype=object), kind)
     place = np.full(len(changed), -1, dtype=np.int64)
     place[changed] = np.arange(int(changed.sum()))
     return values.take(pa.array(place, mask=~changed))
 
 
-def _cells(values: Sequence[Any] | np.ndarray[Any, Any], kind: pa.DataType) -> pa.Array:
+def _cells(values: np.ndarray[Any, Any], kind: pa.DataType, empty: Bools | None = None) -> pa.Array:
+    """Cells of a type; missing ones are left empty, as are those said to be."""
     import pyarrow as pa
 
     plain = np.asarray(values, dtype=object)
+    none = pd.isna(plain) if empty is None else pd.isna(plain) | empty
     if pa.types.is_string(kind):
-        plain = np.array([None if v is None else str(v) for v in plain], dtype=object)
+        plain = np.array([None if gone else str(v) for v, gone in zip(plain, none, strict=True)], dtype=object)
     elif pa.types.is_floating(kind):
-        plain = np.array([None if v is None else float(v) for v in plain], dtype=object)
+        plain = np.array([None if gone else float(v) for v, gone in zip(plain, none, strict=True)], dtype=object)
     elif pa.types.is_integer(kind):
-        plain = np.array([None if v is None else int(v) for v in plain], dtype=object)
-    return pa.array(plain, kind, from_pandas=True)
+        plain = np.array([None if gone else int(v) for v, gone in zip(plain, none, strict=True)], dtype=object)
+    return pa.array(plain, kind, mask=none, from_pandas=True)
 
 
 def _type_of(values: Sequence[Value]) -> pa.DataType:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.memory import LEAST, bytes_of, said_bytes
-from grace.saved import HEAD
-from grace.scale.manifest import saved_files
+from grace.scale.carrying import Carried, names_beside
+from grace.scale.explainers import given, load_given, received
 from grace.scale.reading import first_line
 from grace.scale.tables import ROW, Big, Part
 
@@ -35,10 +33,19 @@ REASON = "rejected"
 class PartActor:
     """Explains parts of a Parquet table and writes their files, as a worker on one machine does."""
 
-    def __init__(self, work: Mapping[str, Any], device: str, files: Sequence[str], columns: list[str], size: int):
+    def __init__(
+        self,
+        explainer: Any,
+        work: Mapping[str, Any],
+        device: str,
+        files: Sequence[str],
+        columns: list[str],
+        size: int,
+    ) -> None:
         from grace.scale.worker import Worker
 
-        self.worker = Worker.of(work, device)
+        with received(_got(explainer)) as reference:
+            self.worker = Worker.of({**work, "explainer": reference}, device)
         self.table, self.columns, self.size = Big(tuple(map(Path, files)), text=False), columns, size
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +59,7 @@ class PartActor:
     def _do(self, number: int) -> tuple[int, str]:
         try:
             part = self.table.part(number, self.size, self.columns)
-            if not self.worker.place.answers(number).exists():  # else done by an actor that died before it could say so
+            if not self.worker.place.holds(number):  # else done by an actor that died before it could say so
                 self.worker.do(part)
         except Exception as reason:
             start = number * self.size
@@ -63,19 +70,18 @@ class PartActor:
 class BatchActor:
     """Explains batches of a dataset. The explainer comes as the bytes of its files, so that no disk need be shared."""
 
-    def __init__(self, files: Mapping[str, bytes], device: str, question: Mapping[str, Any]) -> None:
+    def __init__(self, explainer: Any, device: str, question: Mapping[str, Any]) -> None:
         from grace.scale.answers import Question, check
-        from grace.scale.worker import explainer_at, room
+        from grace.scale.worker import room
 
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in files.items():
-                (Path(folder) / name).write_bytes(content)
-            self.explainer = explainer_at(folder, device)
+        with received(_got(explainer)) as reference:
+            self.explainer = load_given(reference, device)
         self.question = Question.of(question, room(self.explainer, question["memory"]))
         check(self.explainer, self.question)
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        """The answers in the order of the rows, beside the columns that are no features; and why a row is set aside."""
+        """The answers in the order of the rows, one line each, beside the columns that are no features; and why a row
+        is set aside."""
         import numpy as np
         import pyarrow as pa
 
@@ -87,19 +93,18 @@ class BatchActor:
             if name not in rows.column_names:
                 raise GraceError(f"column {name!r} is missing from the dataset")
         numbered = rows.select(names).append_column(ROW, pa.array(np.arange(n)))
-        answers, rejects = explain_part(self.explainer, Part(0, 0, n, numbered), self.question)
-        place = np.full(n, -1)
-        place[answers["row"].to_numpy()] = np.arange(len(answers))
-        found = answers.drop_columns("row").take(pa.array(place, mask=place < 0))
-        reason = np.full(n, None, dtype=object)
-        for r in rejects:
-            reason[r.row] = r.reason if r.column is None else f"column {r.column!r}: {r.reason}"
-        found = found.append_column(REASON, pa.array(reason, pa.string()))
-        carried = [c for c in rows.column_names if c not in names]
-        for name in carried:
-            if name in found.column_names:
-                raise GraceError(f"column {name!r} of the dataset has the name of an answer; rename it")
-        return pa.table({c: rows[c] for c in carried} | {c: found[c] for c in found.column_names})
+        answers, rejects = explain_part(self.explainer, Part(0, 0, n, numbered), self.question, Carried.none())
+        aside = np.array([r.row for r in rejects], dtype=np.int64)
+        place = np.concatenate([answers["row"].to_numpy(), aside])
+        order = np.argsort(place, kind="stable")
+        line = np.concatenate([np.arange(len(answers)), np.full(len(aside), -1)])[order]
+        found = answers.drop_columns("row").take(pa.array(line, mask=line < 0))
+        reasons = [r.reason if r.column is None else f"column {r.column!r}: {r.reason}" for r in rejects]
+        why = np.array([None] * len(answers) + reasons, dtype=object)[order]
+        found = found.append_column(REASON, pa.array(why, pa.string()))
+        kept = [c for c in rows.column_names if c not in names]
+        carried = rows.select(kept).take(pa.array(place[order])).rename_columns(names_beside(kept, found.column_names))
+        return pa.table({c: table[c] for table in (carried, found) for c in table.column_names})
 
 
 def explain_dataset(
@@ -121,19 +126,18 @@ def explain_dataset(
     `actors` is how many work at most, and `memory` what each of them may take. `device` is "cuda" for a GPU each, or
     "cpu"; left out, they have one each if the cluster has any.
     """
-    from grace.scale.jobs import how_said, plain_settings, saved
+    from grace.scale.jobs import how_said, plain_settings
 
     ray = _ray()
     needs = Needs.of(ray, memory, device)
-    with saved(explainer, anywhere=True) as (folder, _):
-        files = {path.name: path.read_bytes() for path in saved_files(folder)}
+    with given(explainer, anywhere=True) as known:
+        files, head = known.files(), known.head
         question = {"settings": plain_settings(asked), "impute": impute, "text": how_said(text), "memory": needs.rows}
-        _check({"folder": str(folder), "explainer": str(folder), "question": question})
-    head = json.loads(files[HEAD])
+        _check({"folder": "", "explainer": known.reference(), "question": question, "carried": ""})
     dataset = dataset.drop_columns([head["schemas"][0]["target"]]) if _has_target(dataset, head) else dataset
     return dataset.map_batches(
         BatchActor,
-        fn_constructor_kwargs={"files": files, "device": needs.device, "question": question},
+        fn_constructor_kwargs={"explainer": ray.put(files), "device": needs.device, "question": question},
         batch_size=BATCH[needs.device] if batch_rows is None else batch_rows,
         batch_format="pyarrow",
         compute=ray.data.ActorPoolStrategy(min_size=1, max_size=actors or needs.most(ray)),
@@ -153,19 +157,23 @@ def run_parts(
     actors: int | None = None,
     memory: int | str | None = None,
     device: str | None = None,
+    beside: int = 0,
 ) -> None:
-    """Have the parts of a table that are not done explained by actors, which read and write the files themselves."""
+    """Have the parts of a table that are not done explained by actors, which read and write the files themselves, and
+    take so much memory `beside` rows for it."""
     todo = [{"part": p} for p in range(-(-rows // size)) if p not in done]
     if not todo:
         return
     ray = _ray()
-    needs = Needs.of(ray, memory, device)
+    needs = Needs.of(ray, memory, device, beside)
     files = [str(f.absolute()) for f in table.files]
     _check(work)
-    reached = {**work, **{k: str(Path(work[k]).absolute()) for k in ("folder", "explainer")}, "memory": needs.rows}
+    reached = {k: work[k] for k in ("question", "carried")}
+    reached |= {"folder": str(Path(work["folder"]).absolute()), "memory": needs.rows}
     parts = ray.data.from_items(todo, override_num_blocks=min(len(todo), BLOCKS)).map_batches(
         PartActor,
         fn_constructor_kwargs={
+            "explainer": ray.put(work["files"]),
             "work": reached,
             "device": needs.device,
             "files": files,
@@ -196,9 +204,10 @@ class Needs:
 
     memory: int
     device: str
+    beside: int = 0  # bytes for a part and the explainer, beside what every actor takes
 
     @classmethod
-    def of(cls, ray: Any, memory: int | str | None, device: str | None) -> Needs:
+    def of(cls, ray: Any, memory: int | str | None, device: str | None, beside: int = 0) -> Needs:
         """What was asked for, if a machine of the cluster has it: Ray would wait for one without end."""
         if device not in (None, *MEMORY):
             raise GraceError(f"device={device!r}: with Ray it is cpu or cuda; each actor has its own GPU")
@@ -207,10 +216,10 @@ class Needs:
             raise GraceError("device='cuda': no machine of the cluster has a GPU; leave device out")
         device = device or ("cuda" if gpus else "cpu")
         size = bytes_of(MEMORY[device] if memory is None else memory)
-        if size < PROCESS + LEAST:
-            least = said_bytes(PROCESS + LEAST)
+        if size < PROCESS + beside + LEAST:
+            least = said_bytes(PROCESS + beside + LEAST)
             raise GraceError(f"memory={said_bytes(size)} is too little for an actor of Ray; give at least {least}")
-        needs = cls(size, device)
+        needs = cls(size, device, beside)
         if not needs.most(ray):
             most = max((int(n["Resources"].get("memory", 0)) for n in _alive(ray)), default=0)
             raise GraceError(
@@ -226,13 +235,22 @@ class Needs:
     @property
     def rows(self) -> int:
         """Bytes for the work on rows."""
-        return self.memory - PROCESS
+        return self.memory - PROCESS - self.beside
 
     def most(self, ray: Any) -> int:
         """As many actors as there are GPUs, or else cores, as far as the memory of each machine goes."""
         machines = [node["Resources"] for node in _alive(ray)]
         seats = [int(m.get("GPU", 0)) if self.device == "cuda" else math.ceil(m.get("CPU", 0)) for m in machines]
         return sum(min(n, int(m.get("memory", 0) // self.memory)) for n, m in zip(seats, machines, strict=True))
+
+
+def _got(files: Any) -> Mapping[str, bytes]:
+    """The files of an explainer, from Ray's store unless they are at hand."""
+    if isinstance(files, Mapping):
+        return files
+    import ray
+
+    return dict(ray.get(files))
 
 
 def _alive(ray: Any) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ class Ways:
     engine: str | None
     device: str | None
     text: bool | None
+    repair: bool | None
 
     def given(self) -> dict[str, Any]:
         return {k: v for k, v in vars(self).items() if v}
@@ -37,10 +38,15 @@ def job_options(command: Callable[..., None]) -> Callable[..., None]:
     """Options of a job, given to the command as `ways`."""
 
     @click.option("--workers", type=click.IntRange(min=1), help="Of a job: processes, by default one per core.")
-    @click.option("--part-rows", type=click.IntRange(min=1), help="Of a job: rows per file of answers [10000].")
+    @click.option(
+        "--part-rows", type=click.IntRange(min=1), help="Of a job: rows per file of answers [10000; fewer if wide]."
+    )
     @click.option("--text", is_flag=True, default=None, help="Of a job: add the sentence to each answer.")
     @click.option("--engine", type=click.Choice(("local", "ray")), help="Of a job: this machine, or a Ray cluster.")
     @click.option("--device", help="Of a job: such as cuda, where the model works.")
+    @click.option(
+        "--repair", is_flag=True, default=None, help="Of a job: do damaged parts again, and remove files not its own."
+    )
     @wraps(command)
     def wrapped(**given: Any) -> None:
         ways = Ways(**{f.name: given.pop(f.name) for f in fields(Ways)})
@@ -82,6 +88,10 @@ def explain_job(
     console = Console(stderr=True)
     with job_bar(console) as progress:
         job = run(model, rows, out, progress=progress, **given, **asked)
+    if job.carried:
+        click.echo(f"Kept beside the answers: {', '.join(job.carried)}", err=True)
+    for what in job.repaired:
+        click.echo(f"Repaired: {what}", err=True)
     total = job.explained + job.not_explained + job.set_aside
     aside = f", {job.set_aside} set aside" if job.set_aside else ""
     click.echo(f"{job.explained} of {total} rows explained{aside}; written to {out}", err=True)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.memory import LEAST, bytes_of, said_bytes
-from grace.saved import head_of
-from grace.scale import manifest
-from grace.scale.manifest import EXPLAINER, Place, hash_of
+from grace.memory import LEAST, bytes_of
+from grace.scale import results
+from grace.scale.budget import MEMORY, Budget, rows_per_part
+from grace.scale.carrying import Carried
+from grace.scale.explainers import given, load_given
+from grace.scale.manifest import Place
 from grace.scale.pool import Pool
 from grace.scale.tables import Big, Part
 from grace.wanted import Wanted
@@ -26,30 +24,29 @@ if TYPE_CHECKING:
 
     from grace.explainer import Explainer
 
-PART_ROWS = 10_000
-MEMORY = "2GB"
-READER = 250 * 10**6  # what the process that reads takes
-PROCESS = 330 * 10**6  # what a process that explains takes before it has a row
 ENGINES = ("local", "ray")
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job that is done: its folder, and how many rows were explained, had no answer, or were set aside."""
+    """A job that is done: its folder, and how many rows were explained, had no answer, or were set aside; the columns
+    that were carried along, and what was repaired."""
 
     folder: Path
     explained: int
     not_explained: int
     set_aside: int
+    carried: tuple[str, ...] = ()
+    repaired: tuple[str, ...] = ()
 
-    def read(self, columns: list[str] | None = None) -> pd.DataFrame:
-        """The answers, under the numbers of their rows."""
-        return manifest.read(self.folder, columns)
+    def read(self, columns: list[str] | None = None, *, check: bool = True) -> pd.DataFrame:
+        """The answers, under the numbers of their rows; see `grace.scale.read`."""
+        return results.read(self.folder, columns, check=check)
 
     def rejects(self) -> pd.DataFrame:
         """The rows that were set aside, with the column and the reason."""
-        return manifest.rejects(self.folder)
+        return results.rejects(self.folder)
 
 
 def run(
@@ -59,9 +56,11 @@ def run(
     *,
     workers: int | None = None,
     memory: int | str | None = None,
-    part_rows: int = PART_ROWS,
+    part_rows: int | None = None,
     impute: bool = False,
     text: bool | Mapping[str, Any] = False,
+    id: str | Sequence[str] | None = None,
+    repair: bool = False,
     engine: str = "local",
     device: str | None = None,
     progress: Progress | None = None,
@@ -74,10 +73,14 @@ def run(
     explainer  an Explainer, or the folder of a saved one
     workers    processes; left out, one per core, as far as the memory goes; 0 for none but this one, which is all that
                a model that cannot be saved has; on a GPU one, if nothing else is said
-    memory     what the job and its processes may take altogether ["2GB"]; with Ray, what each actor may
-    part_rows  rows per file of answers
+    memory     what the job and its processes may take altogether ["2GB", on a GPU "6GB"]; with Ray, what each actor may
+    part_rows  rows per file of answers [10,000, or a million cells of a table with more than 100 columns]
     impute     fill in missing cells as in training, where they would set the row aside
     text       add the sentence; a dict says how, with the arguments of `Explanation.text`
+    id         the columns that are carried along beside the answers; left out, all that are neither features nor the
+               target
+    repair     do parts again whose files are not as the job wrote them, and remove files that it did not write; they
+               are an error otherwise
     engine     "local", or "ray" for the cluster that this process is connected to, or else a local one
     device     such as "cuda", where the model works; left out, the processors, and with Ray a GPU for each actor if
                there are any
@@ -85,9 +88,10 @@ def run(
     """
     if engine not in ENGINES:
         raise GraceError(f"engine={engine!r} is unknown; use one of {', '.join(ENGINES)}")
-    if isinstance(part_rows, bool) or not isinstance(part_rows, int) or part_rows < 1:
+    if part_rows is not None and (isinstance(part_rows, bool) or not isinstance(part_rows, int) or part_rows < 1):
         raise GraceError(f"part_rows={part_rows!r}: it must be a whole number of at least 1")
-    budget = bytes_of(MEMORY if memory is None else memory)
+    where = device or "cpu"
+    budget = bytes_of(MEMORY.get(where, MEMORY["cuda"]) if memory is None else memory)
     if device is not None and engine == "local":
         from grace.models.base import device_of
 
@@ -95,21 +99,33 @@ def run(
     place, table = Place(Path(out)), Big.of(path)
     if engine == "ray" and table.text:
         raise GraceError(f"{path}: Ray reads parts of Parquet wherever they lie in the file; convert the CSV first")
-    with place.locked() as lock, saved(explainer, anywhere=engine == "ray" or device is not None) as (folder, apart):
-        names = [c for f in head_of(folder)["schemas"][0]["features"] for c in f.get("columns") or [f["name"]]]
+    free = engine == "ray" or device is not None
+    with place.locked() as lock, given(explainer, anywhere=free) as known:
+        schema = known.head["schemas"][0]
+        names = [c for f in schema["features"] for c in f.get("columns") or [f["name"]]]
         table.need(names)
+        only = [id] if isinstance(id, str) else None if id is None else list(id)
+        carried = Carried.of(table, names, schema["target"], only)
+        more = [c for c in carried.names if c not in names]
+        size = rows_per_part(len(names) + len(more)) if part_rows is None else part_rows
         stamps = table.stamps()
         content, rows = table.fingerprint()
+        question = {"settings": plain_settings(asked), "impute": impute, "text": how_said(text)}
         about = {
             "input": content,
-            "explainer": apart + hash_of(folder),
-            "question": {"settings": plain_settings(asked), "impute": impute, "text": how_said(text)},
-            "part_rows": part_rows,
+            "explainer": known.identity,
+            "question": {**question, "id": only},
+            "part_rows": size,
         }
-        place.begin(about, folder)
-        work = {"folder": str(place.folder), "explainer": str(place.folder / EXPLAINER), "question": about["question"]}
+        repaired = place.begin(about, known.recorded(), repair=repair)
+        work = {
+            "folder": str(place.folder),
+            "explainer": known.reference(),
+            "question": question,
+            "carried": carried.text(),
+        }
         done = place.done()
-        count = min(rows, len(done) * part_rows)
+        count = min(rows, len(done) * size)
 
         def report(more: int) -> None:
             nonlocal count
@@ -118,98 +134,61 @@ def run(
                 progress(count, max(rows, count))
 
         report(0)
+        bounds = Budget.of(budget, table, rows, [*names, *more], size, known.sizes(), where)
         if engine == "ray":
             from grace.scale.cluster import run_parts
 
-            run_parts(table, names, part_rows, rows, done, work, report, actors=workers, memory=memory, device=device)
-        elif apart or workers == 0:
+            work["files"] = known.files()
+            how: dict[str, Any] = {"actors": workers, "memory": memory, "device": device, "beside": bounds.beside}
+            run_parts(table, [*names, *more], size, rows, done, work, report, **how)
+        elif known.apart or workers == 0:
             if workers:
                 raise GraceError("this model cannot be saved, and so not be given to other processes; use workers=0")
-            own = place.folder / EXPLAINER if device else explainer
-            _here(own, table.parts(part_rows, names, done), {**work, "memory": budget}, report, device)
+            own = None if device or isinstance(explainer, str | Path) else explainer
+            room = max(LEAST, budget - bounds.reader - bounds.process)
+            _here(own, table.parts(size, names, done, more), {**work, "memory": room}, report, device)
         else:
-            where = device or "cpu"
-            many, share = shares(budget, 1 if workers is None and where != "cpu" else workers)
+            many, share = bounds.shares(1 if workers is None and where != "cpu" else workers)
             pool = Pool({**work, "memory": share, "workers": many, "device": where}, many, kept_open=[lock])
-            pool.run(table.parts(part_rows, names, done), report)
+            pool.run(table.parts(size, names, done, more), report)
         if not place.done():
             raise GraceError(f"{path} has no rows: the table is empty")
         if table.stamps() != stamps:
             place.write_manifest({**about, "input": "changed while it was read"})
             raise GraceError(f"{path} has changed while it was read; explain it into another folder")
-        return Job(place.folder, *place.finish(about))
-
-
-def shares(memory: int, workers: int | None) -> tuple[int, int]:
-    """How many processes, and what each may use for rows, so that all of them stay within the memory."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-        raise GraceError(f"workers={workers!r}: it must be a whole number of at least 1")
-    fit = (memory - READER) // (PROCESS + LEAST)
-    many = max(1, min(cores, fit)) if workers is None else workers
-    if many > fit:
-        least = READER + many * (PROCESS + LEAST)
-        what = f"{many} workers" if many > 1 else "a worker"
-        raise GraceError(f"memory={said_bytes(memory)} is too little for {what}; give at least {said_bytes(least)}")
-    return many, (memory - READER) // many - PROCESS
+        return Job(place.folder, *place.finish(about), tuple(carried.names), repaired)
 
 
 def _here(
-    explainer: Any, parts: Any, work: Mapping[str, Any], report: Callable[[int], None], device: str | None
+    explainer: Explainer | None,
+    parts: Iterator[Part],
+    work: Mapping[str, Any],
+    report: Callable[[int], None],
+    device: str | None,
 ) -> None:
-    """All parts in this process."""
+    """All parts in this process, by the explainer that is there already, if one is."""
     import torch
 
     from grace.scale.answers import Question
-    from grace.scale.worker import Worker, explainer_at, room
+    from grace.scale.worker import Worker, room
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as in processes of their own: sums then come out the same to the last bit
     try:
-        if isinstance(explainer, str | Path):
-            explainer = explainer_at(explainer, device or "cpu")
-        question = Question.of(work["question"], room(explainer, max(LEAST, work["memory"] - READER - PROCESS)))
-        worker = Worker(explainer, question, Place(Path(work["folder"])))
-        part: Part
+        if explainer is None:
+            explainer = load_given(work["explainer"], device or "cpu")
+        question = Question.of(work["question"], room(explainer, work["memory"]))
+        worker = Worker(explainer, question, Place(Path(work["folder"])), work["carried"])
         for part in parts:
             report(worker.do(part))
     finally:
         torch.set_num_threads(threads)
 
 
-@contextmanager
-def saved(explainer: Explainer | str | Path, *, anywhere: bool = False) -> Iterator[tuple[Path, str]]:
-    """The folder of the explainer, and a hash of its model where that is not in the folder or, unless it may go
-    `anywhere`, has to stay on the device that it is on."""
-    if isinstance(explainer, str | Path):
-        folder = Path(explainer)
-        if head_of(folder)["network"] is None:
-            raise GraceError(f"{folder} was saved without its model; use grace.load(folder, model).explain_file")
-        yield folder, ""
-        return
-    with tempfile.TemporaryDirectory() as fresh:
-        folder = Path(fresh) / EXPLAINER
-        explainer.save(str(folder))
-        lost = head_of(folder)["network"] is None
-        if lost and anywhere:
-            raise GraceError("this model cannot be saved, and so not be given to a cluster or another device")
-        yield folder, _behaviour(explainer) if lost or not (anywhere or explainer.model.device.type == "cpu") else ""
-
-
-def _behaviour(explainer: Explainer) -> str:
-    """A hash of what a model says of some rows."""
-    from grace.learning import anywhere, asked
-
-    scores = asked(explainer.model, anywhere(explainer.schema, 0))
-    return hashlib.sha256(scores.tobytes()).hexdigest()
-
-
 def plain_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `explain` as JSON has them; those at their defaults are left out."""
     some = {k: v for k, v in asked.items() if v is not None}
     out = {k: v for k, v in some.items() if k in ("rules", "only") or not isinstance(v, list | tuple | dict) or v}
-    if out.get("n", 1) != 1:
-        raise GraceError(f"n={out['n']}: a job gives one answer per row; leave n out")
     if "robust" in out:
         raise GraceError("robust= is not for jobs, as other models are not saved with the explainer")
     against = out.get("against")

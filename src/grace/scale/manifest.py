@@ -1,9 +1,11 @@
-"""What a job is about, where its files are, and how they are written: whole or not at all, and for good.
+"""What a job is about, where its files are, and how they are written.
 
 manifest.json                 the hashes of the table and the explainer, the question and the size of a part; when all
-                              is done, also how many rows there were and the hash of every part
-explainer/                    the explainer, as `Explainer.save` writes it
-answers/part-000000.parquet   the answers, one line per row
+                              is done, also how many rows there were and the record of every part
+explainer/                    what the explainer is: its schema and settings, and the weights of its network, but no
+                              training rows
+parts/part-000000.json        the record of a part, until the job is finished
+answers/part-000000.parquet   the answers, one line each
 rejects/part-000000.csv       the rows of the part that were set aside, if any; together in rejects.csv at the end
 """
 
@@ -13,8 +15,7 @@ import csv
 import hashlib
 import io
 import json
-import os
-import secrets
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,15 +25,29 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from grace.errors import GraceError
 from grace.parsing import fitted, read_json, read_text
-from grace.saved import HEAD
-from grace.spreadsheets import defused, restored
+from grace.scale.records import (
+    ANSWERS,
+    RECORDS,
+    REJECTS,
+    Damage,
+    Record,
+    answers_of,
+    damage,
+    name_of,
+    present,
+    record_at,
+    records_of_manifest,
+    records_of_parts,
+    rejects_of,
+)
+from grace.scale.writing import hash_of_file, remove, write_whole
+from grace.spreadsheets import defused
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
-FORMAT = 1
-MANIFEST, EXPLAINER, ANSWERS, REJECTS = "manifest.json", "explainer", "answers", "rejects"
+FORMAT, BEFORE = 2, 1
+MANIFEST, EXPLAINER, SET_ASIDE = "manifest.json", "explainer", "rejects.csv"
 LOCK = ".lock"
 PATIENCE = 10.0  # seconds that a lock is waited for
 ABOUT = {
@@ -60,18 +75,52 @@ class Place:
     folder: Path
 
     def answers(self, part: int) -> Path:
-        return self.folder / ANSWERS / f"part-{part:06}.parquet"
+        return self.folder / answers_of(part)
 
     def rejects(self, part: int) -> Path:
-        return self.folder / REJECTS / f"part-{part:06}.csv"
+        return self.folder / rejects_of(part)
+
+    def records(self) -> dict[int, Record]:
+        """The record of every part that was written or is about to be."""
+        return self.recorded(self.manifest())[0]
+
+    def recorded(self, known: Mapping[str, Any] | None) -> tuple[dict[int, Record], list[int]]:
+        """The records, and the parts whose record is damaged, of a job with such a manifest."""
+        finished = self._finished(known["done"]) if known is not None and "done" in known else {}
+        newer, unreadable = records_of_parts(self.folder)
+        return {**finished, **newer}, unreadable
+
+    def _finished(self, done: Any) -> dict[int, Record]:
+        try:
+            return records_of_manifest(done)
+        except (KeyError, TypeError, AttributeError) as reason:
+            raise GraceError(f"{self.folder / MANIFEST} is damaged: {reason}; choose another folder") from reason
 
     def done(self) -> frozenset[int]:
-        """The parts whose answers are there: they are written last."""
-        found = (self.folder / ANSWERS).glob("part-*.parquet")
-        return frozenset(int(path.stem.removeprefix("part-")) for path in found)
+        """The parts whose answers are there."""
+        return present(self.folder, self.records())
 
-    def manifest(self) -> dict[str, Any] | None:
-        """What the job is about; None if it has not begun."""
+    def holds(self, part: int) -> bool:
+        """Whether a part is done, with files that are as they were written."""
+        try:
+            record = record_at(self.folder, part)
+        except ValueError:
+            return False
+        return record is not None and record.holds(self.folder)
+
+    def damage(self) -> Damage:
+        """What is not as the job wrote it."""
+        known = self.manifest()
+        found = damage(self.folder, *self.recorded(known))
+        written = (known or {}).get("done", {}).get("rejects")
+        whole = hash_of_file(self.folder / SET_ASIDE)
+        if whole is None or written is None or whole == written:
+            return found
+        return Damage({**found.changed, SET_ASIDE: None}, found.strangers)
+
+    def manifest(self, *, earlier: bool = False) -> dict[str, Any] | None:
+        """What the job is about; None if it has not begun. Jobs of the `earlier` format can be read, but do not go
+        on."""
         path = self.folder / MANIFEST
         if not path.exists():
             return None
@@ -79,30 +128,49 @@ class Place:
             found = read_json(read_text(path), str(path))
         except GraceError as reason:
             raise GraceError(f"{reason}; choose another folder") from reason
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+        known = found.get("format") if isinstance(found, dict) else None
+        if known == BEFORE and not earlier:
+            rest = "its answers can be read by grace.scale.read" if "done" in found else "it cannot go on"
+            raise GraceError(f"{self.folder} has a job of an earlier version of GRACE: {rest}; choose another folder")
+        if known not in (FORMAT, BEFORE):
             raise GraceError(f"{path} is of another version of GRACE; choose another folder")
+        if known == BEFORE and "done" not in found:
+            raise GraceError(
+                f"{self.folder} has an unfinished job of an earlier version of GRACE, which cannot be read"
+            )
         about: dict[str, Any] = fitted(found, About, f"{path} is damaged: it")
         return about
 
-    def begin(self, about: Mapping[str, Any], explainer: Path) -> None:
+    def begin(self, about: Mapping[str, Any], explainer: Sequence[Path], *, repair: bool = False) -> tuple[str, ...]:
         """Make the folder that of a job, or find that it is that of this very job already. A job of which no part is
-        done may still become another."""
+        done may still become another. What is damaged is refused or, to be done again, removed (`repair`); gives what
+        was."""
         known = self.manifest()
-        begun = {EXPLAINER, ANSWERS, REJECTS, LOCK, *(p.name for p in self.folder.glob(f".{MANIFEST}.*.new"))}
+        begun = {EXPLAINER, ANSWERS, REJECTS, RECORDS, LOCK, *(p.name for p in self.folder.glob(f".{MANIFEST}.*.new"))}
         if known is None and any(p.name not in begun for p in self.folder.iterdir()):
             raise GraceError(f"{self.folder} is not empty and has no {MANIFEST}; choose another folder")
-        if known is None or not self.done():
-            for name in (EXPLAINER, ANSWERS, REJECTS):
+        afresh = known is None or not self.done()
+        if known is not None and not afresh:
+            self._same(known, about)
+        found = self.damage()
+        if not repair:
+            found.refuse(self.folder)
+        repaired = found.repair(self.folder)
+        if afresh:
+            for name in (EXPLAINER, ANSWERS, REJECTS, RECORDS):
                 (self.folder / name).mkdir(exist_ok=True)
-            for path in (self.folder / REJECTS).iterdir():
-                path.unlink()
-            for path in saved_files(explainer):
+            for name in (EXPLAINER, REJECTS, RECORDS):
+                for path in (self.folder / name).iterdir():
+                    path.unlink()
+            for path in explainer:
                 write_whole(self.folder / EXPLAINER / path.name, path.read_bytes())
             self.write_manifest(about)
-        else:
-            self._same(known, about)
+        elif known is not None and "done" in known and self.done() != self.records().keys():
+            self.write_manifest({**known, "done": {**known["done"], "rejects": None}})  # it will be another file
+        (self.folder / RECORDS).mkdir(exist_ok=True)
         for left in (*self.folder.glob("*/.*.new"), *self.folder.glob(".*.new")):  # of a job that was broken off
             left.unlink(missing_ok=True)
+        return repaired
 
     def _same(self, known: Mapping[str, Any], about: Mapping[str, Any]) -> None:
         for part, words in ABOUT.items():
@@ -117,40 +185,46 @@ class Place:
         write_whole(self.folder / MANIFEST, (text + "\n").encode())
 
     def write_part(self, part: int, table: pa.Table, rejects: Sequence[tuple[Any, ...]]) -> None:
-        """The rows set aside first, so that a part with answers is a part that is done. Those of a part whose answers
-        were not written any more are written anew."""
+        """The record first, then the rows set aside, and the answers last, so that a part with answers is a part that
+        is done."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        if rejects:
-            write_whole(self.rejects(part), _lines(rejects))
-        else:
-            self.rejects(part).unlink(missing_ok=True)
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
-        write_whole(self.answers(part), sink.getvalue())
-
-    def finish(self, about: Mapping[str, Any]) -> tuple[int, int, int]:
-        """All rejects in one file, and the totals and the hash of every part in the manifest. Gives how many rows were
-        explained, not explained, and set aside."""
         import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
-        hashes, explained, rows = {}, 0, 0
-        for part in sorted(self.done()):
-            path = self.answers(part)
-            success = pq.read_table(path, columns=["success"])["success"]
-            explained += pc.sum(success).as_py() or 0
-            rows += len(success)
-            with path.open("rb") as stream:
-                hashes[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
-        aside = _set_aside(self.folder)
-        together = (path.read_bytes().partition(b"\n")[2] for path in aside)
-        write_whole(self.folder / "rejects.csv", _lines([]), *together)
-        count = sum(map(_count, aside))
-        totals = {"explained": explained, "not_explained": rows - explained, "set_aside": count, "parts": hashes}
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd")
+        files = {answers_of(part): sink.getvalue()}
+        if rejects:
+            files[rejects_of(part)] = _lines(rejects)
+        first = table.filter(pc.equal(table["rank"], 1))
+        explained = pc.sum(first["success"]).as_py() or 0
+        hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+        for path in (self.answers(part), self.rejects(part)):  # of an attempt that was broken off
+            remove(path)
+        Record(len(first), explained, len(rejects), hashes).write(self.folder, part)
+        for name, content in reversed(files.items()):
+            write_whole(self.folder / name, content)
+
+    def finish(self, about: Mapping[str, Any]) -> tuple[int, int, int]:
+        """All rejects in one file, and the totals and all records in the manifest, if every file is as it was written.
+        Gives how many rows were explained, not explained, and set aside."""
+        self.damage().refuse(self.folder)
+        records = dict(sorted(self.records().items()))
+        explained, rows, aside = (
+            sum(getattr(r, name) for r in records.values()) for name in ("explained", "rows", "set_aside")
+        )
+        kept = [self.folder / rejects_of(part) for part, r in records.items() if rejects_of(part) in r.files]
+        write_whole(self.folder / SET_ASIDE, _lines([]), *(path.read_bytes().partition(b"\n")[2] for path in kept))
+        totals = {
+            "explained": explained,
+            "not_explained": rows - explained,
+            "set_aside": aside,
+            "rejects": hash_of_file(self.folder / SET_ASIDE),
+            "parts": {name_of(part): record.said() for part, record in records.items()},
+        }
         self.write_manifest({**about, "done": totals})
-        return explained, rows - explained, count
+        shutil.rmtree(self.folder / RECORDS)
+        return explained, rows - explained, aside
 
     @contextmanager
     def locked(self) -> Iterator[int]:
@@ -174,81 +248,6 @@ class Place:
                         raise GraceError(f"another job is at work in {self.folder}; wait for it, or end it") from reason
                     time.sleep(0.1)
             yield stream.fileno()
-
-
-def write_whole(path: Path, *content: Any) -> None:
-    """Write a file so that it is there whole or not at all, even if the power fails."""
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
-    try:
-        try:
-            with fresh.open("wb") as stream:
-                for block in content:
-                    stream.write(block)
-                stream.flush()
-                os.fsync(stream.fileno())
-            fresh.replace(path)
-        except OSError:
-            fresh.unlink(missing_ok=True)  # what is left of it would only fill the disk
-            raise
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as reason:
-        raise GraceError(f"{path} cannot be written: {reason.strerror}") from reason
-
-
-def saved_files(folder: Path) -> list[Path]:
-    """The files of a saved explainer."""
-    return [folder / HEAD, *sorted(folder.glob("*.safetensors"))]
-
-
-def hash_of(folder: Path) -> str:
-    """A hash of the files of a saved explainer."""
-    digest = hashlib.sha256()
-    for path in saved_files(folder):
-        digest.update(path.name.encode() + b"\0")
-        with path.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return digest.hexdigest()
-
-
-def read(folder: str | Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """The answers of a job as a frame, under the numbers of their rows. Of a big job, ask for few columns, or go
-    through `answers/` file by file."""
-    import pyarrow.parquet as pq
-
-    place = Place(Path(folder))
-    if place.manifest() is None:
-        raise GraceError(f"{folder} is not the folder of a job: it has no {MANIFEST}")
-    wanted = None if columns is None else ["row", *columns]
-    files = [place.answers(p) for p in sorted(place.done())]
-    if not files:
-        raise GraceError(f"{folder} has no answers yet")
-    found: pd.DataFrame = pq.ParquetDataset(files).read(columns=wanted).to_pandas()
-    return found.set_index("row")
-
-
-def rejects(folder: str | Path) -> pd.DataFrame:
-    """The rows of a job that were set aside: the number of the row, the column and the reason."""
-    import pandas as pd
-
-    kinds = {"row": "int64", "column": "object", "reason": "object"}
-    how: dict[str, Any] = {"dtype": {"row": kinds["row"]}, "converters": dict.fromkeys(("column", "reason"), restored)}
-    parts = [pd.read_csv(path, keep_default_na=False, **how).astype(kinds) for path in _set_aside(Path(folder))]
-    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(kinds)).astype(kinds)
-    return frame.set_index("row")
-
-
-def _set_aside(folder: Path) -> list[Path]:
-    """The files of rows set aside, part by part."""
-    return sorted((folder / REJECTS).glob("part-*.csv"), key=lambda path: int(path.stem.removeprefix("part-")))
-
-
-def _count(path: Path) -> int:
-    with path.open(encoding="utf-8", newline="") as stream:
-        return sum(1 for _ in csv.reader(stream)) - 1
 
 
 def _lines(rejects: Sequence[tuple[Any, ...]]) -> bytes:

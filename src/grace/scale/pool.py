@@ -41,13 +41,13 @@ class _Process:
         self._hear()
 
     def ask(self, part: Part) -> int:
-        head, body = packed(part)
-        self._tell(head, body)
+        self._tell(*packed(part))
         return int(self._hear()["rows"])
 
-    def _tell(self, head: Mapping[str, Any], body: bytes) -> None:
+    def _tell(self, head: Mapping[str, Any], body: Any) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(head).encode() + b"\n" + body)
+        self.process.stdin.write(json.dumps(head).encode() + b"\n")
+        self.process.stdin.write(body)
         self.process.stdin.flush()
 
     def _hear(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from grace.errors import GraceError
 from grace.features import Feature, Numeric
 from grace.frames import category_cells, said
 from grace.groups import flat
-from grace.scale.reading import first_line
+from grace.scale.reading import decoded, first_line
 from grace.scale.tables import ROW, Part
 from grace.schema import Schema
 
@@ -108,23 +108,12 @@ def _column(cells: pa.ChunkedArray, feature: Feature) -> Any:
     import pyarrow as pa
 
     if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
-        cells = _decoded(cells)
+        cells = decoded(cells)
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return cells.to_pandas().array
     if isinstance(feature, Numeric):
         return cells.to_pandas().array if feature.dtype.startswith((*DATES, *SPANS)) else _numbers(cells)
     return category_cells(cells.to_pandas(), feature)
-
-
-def _decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Bytes as text; those that are no UTF-8 are shown as they are, and so fit no feature."""
-    import pyarrow as pa
-
-    try:
-        return cells.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts = [None if c is None else c.decode("utf-8", errors="backslashreplace") for c in cells.to_pylist()]
-        return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def _numbers(cells: pa.ChunkedArray) -> Any:

@@ -16,13 +16,26 @@ import numpy as np
 from grace.errors import GraceError
 from grace.frames import some
 from grace.scale.csv_files import check_numbers, csv_dialect, header, opened, read_options
-from grace.scale.reading import arrow, columns_of, first_line, joined, metadata
+from grace.scale.reading import (
+    COLUMN,
+    TEXT,
+    arrow,
+    columns_of,
+    common,
+    decoded_row_bytes,
+    first_line,
+    joined,
+    metadata,
+    reading_bytes,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH = 4096  # rows decoded at a time
 BLOCK = 1 << 20  # bytes of a CSV file parsed at a time
+PACKED = 12  # times its size that a packed CSV file has when it is unpacked, hardly ever more
+BLOCKS = 24  # of them, in bytes, that parsing one takes
 READ = 1 << 22  # bytes hashed at a time
 MISSING = ("", "#N/A", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "<NA>")  # as pandas reads them
 ROW = "__row__"  # the column of row numbers
@@ -107,13 +120,27 @@ class Big:
                 raise GraceError(f"{file} cannot be read: {getattr(reason, 'strerror', None) or reason}") from reason
         return digest.hexdigest(), max(0, lines - 1) if self.text else self.rows
 
-    def parts(self, size: int, columns: Sequence[str], done: frozenset[int] = frozenset()) -> Iterator[Part]:
-        """The parts of `size` rows that are not done, with these columns of theirs and the number of each row."""
+    def kinds(self, names: Sequence[str]) -> pa.Schema:
+        """The types of some columns, that of all files where they differ; text for CSV."""
+        import pyarrow as pa
+
+        if self.text:
+            return pa.schema([(name, pa.string()) for name in names])
+        known = [metadata(file).schema.to_arrow_schema() for file in self.files]
+        return pa.schema([(name, common([schema.field(name).type for schema in known])) for name in names])
+
+    def parts(
+        self, size: int, columns: Sequence[str], done: frozenset[int] = frozenset(), carried: Sequence[str] = ()
+    ) -> Iterator[Part]:
+        """The parts of `size` rows that are not done, with these columns of theirs and the number of each row. Cells of
+        CSV that stand for a missing one are missing, but as they are in columns that are `carried` along."""
 
         def wanted(first: int, last: int) -> bool:
             return not all(p in done for p in range(first // size, -(-last // size)))
 
-        return _regrouped(self._texts(columns) if self.text else self.batches(columns, wanted), size, done)
+        if self.text:
+            return _regrouped(self._texts(columns, carried), size, done)
+        return _regrouped(self.batches([*columns, *carried], wanted, min(size, BATCH)), size, done)
 
     def part(self, number: int, size: int, columns: Sequence[str]) -> Part:
         """One part of a Parquet table, of which no more is read than the row groups that it lies in."""
@@ -122,7 +149,7 @@ class Big:
             raise GraceError(f"{self.files[0]} has no rows from {start}")
         pieces = [
             _between(batch.rows, start, stop)
-            for batch in self.batches(columns, lambda first, last: first < stop and start < last)
+            for batch in self.batches(columns, lambda first, last: first < stop and start < last, min(size, BATCH))
             if batch.rows is not None
         ]
         return Part(number, start, stop, joined(pieces))
@@ -138,8 +165,23 @@ class Big:
         """How many rows a Parquet table has."""
         return sum(map(sum, self._groups))
 
-    def batches(self, columns: Sequence[str], wanted: Callable[[int, int], bool]) -> Iterator[_Batch]:
-        """Numbered rows, those of row groups that are not wanted only counted."""
+    def row_bytes(self, columns: Sequence[str], rows: int) -> int:
+        """About how many bytes a row with these columns takes in memory, of a table of so many."""
+        if self.text:
+            size = sum(file.stat().st_size * (PACKED if is_packed(file) else 1) for file in self.files)
+            return size // max(1, rows) + TEXT * len(columns)
+        return max(decoded_row_bytes(file, columns) for file in self.files)
+
+    def group_bytes(self, columns: Sequence[str]) -> int:
+        """About how many bytes it takes to read the rows of the largest row group, or of CSV block, a few at a time."""
+        if self.text:
+            return BLOCKS * BLOCK + COLUMN * len(columns)
+        return max(reading_bytes(file, columns) for file in self.files)
+
+    def batches(
+        self, columns: Sequence[str], wanted: Callable[[int, int], bool], at_once: int = BATCH
+    ) -> Iterator[_Batch]:
+        """Numbered rows, so many decoded `at_once`; those of row groups that are not wanted are only counted."""
         start = 0
         for path, groups in zip(self.files, self._groups, strict=True):
             ends = np.cumsum((start, *groups)).tolist()
@@ -147,11 +189,11 @@ class Big:
             if not any(needed):
                 yield _Batch(start, ends[-1] - start, None, ())
             else:
-                yield from self._file(path, columns, ends, needed)
+                yield from self._file(path, columns, ends, needed, at_once)
             start = ends[-1]
 
     def _file(
-        self, path: Path, columns: Sequence[str], ends: Sequence[int], needed: Sequence[bool]
+        self, path: Path, columns: Sequence[str], ends: Sequence[int], needed: Sequence[bool], at_once: int
     ) -> Iterator[_Batch]:
         """The row groups of a file, which lie between `ends`."""
         import pyarrow as pa
@@ -164,7 +206,7 @@ class Big:
                     if not read:
                         yield _Batch(start, ends[group + 1] - start, None, ())
                     else:
-                        for batch in file.iter_batches(BATCH, [group], list(columns), use_threads=False):
+                        for batch in file.iter_batches(at_once, [group], list(columns), use_threads=False):
                             table = pa.Table.from_batches([batch]).select(list(columns))
                             yield _Batch(start, len(table), _numbered(table, np.arange(start, start + len(table))), ())
                             start += len(table)
@@ -174,7 +216,7 @@ class Big:
         except (pa.ArrowException, OSError) as reason:
             raise GraceError(f"{path}: rows from {start} cannot be read: {first_line(reason)}") from reason
 
-    def _texts(self, columns: Sequence[str]) -> Iterator[_Batch]:
+    def _texts(self, features: Sequence[str], carried: Sequence[str]) -> Iterator[_Batch]:
         """Numbered rows of text. A line with too few or too many cells is no row, but is counted as one."""
         import pyarrow as pa
         from pyarrow import csv
@@ -189,6 +231,7 @@ class Big:
         (path,) = self.files
         options, separator = read_options(csv_dialect(path), BLOCK)
         stream = opened(path)
+        names, needed = [*features, *carried], frozenset(features)
         start = 0
         try:
             reader = csv.open_csv(
@@ -197,10 +240,8 @@ class Big:
                 csv.ParseOptions(delimiter=separator, newlines_in_values=True, invalid_row_handler=refuse),
                 csv.ConvertOptions(
                     check_utf8=False,
-                    include_columns=list(columns),
-                    column_types=dict.fromkeys(columns, pa.binary()),
-                    strings_can_be_null=True,
-                    null_values=list(MISSING),
+                    include_columns=names,
+                    column_types=dict.fromkeys(names, pa.binary()),
                 ),
             )
             for batch in reader:
@@ -211,7 +252,10 @@ class Big:
                 here = []
                 while lost and lost[0].row < stop:
                     here.append(lost.popleft())
-                yield _Batch(start, stop - start, _numbered(pa.Table.from_batches([batch]), numbers), tuple(here))
+                table = pa.table(
+                    {n: _known(c) if n in needed else c for n, c in zip(names, batch.columns, strict=True)}
+                )
+                yield _Batch(start, stop - start, _numbered(table, numbers), tuple(here))
                 start = stop
         except (pa.ArrowException, OSError, EOFError, UnicodeError) as reason:
             raise GraceError(f"{path}: rows from {start} cannot be read: {first_line(reason)}") from reason
@@ -266,6 +310,15 @@ def _between(rows: pa.Table, start: int, stop: int) -> pa.Table:
     """The rows with numbers from `start` to below `stop`."""
     first, last = np.searchsorted(rows[ROW].to_numpy(), [start, stop])
     return rows.slice(int(first), int(last - first))
+
+
+def _known(cells: pa.Array) -> pa.Array:
+    """Text without the words for a missing cell."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    words = pa.array([word.encode() for word in MISSING], pa.binary())
+    return pc.if_else(pc.is_in(cells, value_set=words), pa.scalar(None, pa.binary()), cells)
 
 
 def _numbered(table: pa.Table, numbers: Any) -> pa.Table:

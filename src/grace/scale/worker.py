@@ -11,7 +11,6 @@ import os
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, astuple
@@ -33,47 +32,33 @@ WATCH = 0.1  # seconds between looks at whether the job is still there
 
 
 class Worker:
-    """An explainer, a question, and the folder that the answers go to."""
+    """An explainer, a question, the folder that the answers go to, and the columns that are carried along."""
 
-    def __init__(self, explainer: Explainer, question: Question, place: Place) -> None:
+    def __init__(self, explainer: Explainer, question: Question, place: Place, carried: str = "") -> None:
         from grace.scale.answers import check
+        from grace.scale.carrying import Carried
 
         self.explainer, self.question, self.place = explainer, question, place
+        self.carried = Carried.of_text(carried)
         check(explainer, question)
 
     @classmethod
     def of(cls, work: Mapping[str, Any], device: str = "cpu") -> Worker:
-        """By what a message says; the explainer is read from the folder of the job."""
+        """By what a message says."""
         from grace.scale.answers import Question
+        from grace.scale.explainers import load_given
 
-        explainer = explainer_at(work["explainer"], device)
+        explainer = load_given(work["explainer"], device)
         question = Question.of(work["question"], room(explainer, work["memory"], work.get("workers", 1)))
-        return cls(explainer, question, Place(Path(work["folder"])))
+        return cls(explainer, question, Place(Path(work["folder"])), work["carried"])
 
     def do(self, part: Part) -> int:
         """Explain a part and write its files; gives how many rows it had."""
         from grace.scale.answers import explain_part
 
-        table, rejects = explain_part(self.explainer, part, self.question)
+        table, rejects = explain_part(self.explainer, part, self.question, self.carried)
         self.place.write_part(part.number, table, [astuple(r) for r in rejects])
         return part.stop - part.start
-
-
-def explainer_at(folder: str | Path, device: str) -> Explainer:
-    """A saved explainer, for a process that works beside others. A GPU that Ray has given out, but torch does not see,
-    is done without."""
-    import torch
-
-    from grace.models.base import device_of
-    from grace.store import load
-
-    torch.set_num_threads(1)
-    if device == "cuda" and not torch.cuda.is_available():
-        warnings.warn("torch sees no GPU in this process, which uses the CPU", stacklevel=2)
-        device = "cpu"
-    explainer = load(folder)
-    explainer.model = explainer.model.on(device_of(device))
-    return explainer
 
 
 def room(explainer: Explainer, memory: int, workers: int = 1) -> int:
@@ -82,16 +67,16 @@ def room(explainer: Explainer, memory: int, workers: int = 1) -> int:
     return memory if device.type == "cpu" else max(LEAST, usual(device) // workers)
 
 
-def packed(part: Part) -> tuple[dict[str, Any], bytes]:
-    """A part as a message."""
+def packed(part: Part) -> tuple[dict[str, Any], Any]:
+    """A part as a message, with the rows as bytes."""
     import pyarrow as pa
 
-    body = b""
+    body: Any = b""
     if part.rows is not None:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, part.rows.schema) as writer:
             writer.write_table(part.rows)
-        body = sink.getvalue().to_pybytes()
+        body = memoryview(sink.getvalue())
     lost = [asdict(x) for x in part.lost]
     return {"part": part.number, "start": part.start, "stop": part.stop, "lost": lost, "bytes": len(body)}, body
 

@@ -1,0 +1,60 @@
+"""Files that are written whole or not at all, and for good; and their hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from grace.errors import GraceError
+
+
+def write_whole(path: Path, *content: Any) -> None:
+    """Write a file so that it is there whole or not at all, even if the power fails."""
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    try:
+        try:
+            with fresh.open("wb") as stream:
+                for block in content:
+                    stream.write(block)
+                stream.flush()
+                os.fsync(stream.fileno())
+            fresh.replace(path)
+        except OSError:
+            fresh.unlink(missing_ok=True)  # what is left of it would only fill the disk
+            raise
+        flush_folder(path.parent)
+    except OSError as reason:
+        raise GraceError(f"{path} cannot be written: {reason.strerror}") from reason
+
+
+def remove(path: Path) -> None:
+    """Remove a file for good."""
+    try:
+        if path.exists():
+            path.unlink()
+            flush_folder(path.parent)
+    except OSError as reason:
+        raise GraceError(f"{path} cannot be removed: {reason.strerror}") from reason
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the disk keep which files the folder has."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def hash_of_file(path: Path) -> str | None:
+    """The SHA-256 of a file; None if there is none."""
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError as reason:
+        raise GraceError(f"{path} cannot be read: {reason.strerror}") from reason
