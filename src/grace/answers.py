@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from grace.cancellation import check_cancelled
 from grace.certificate import FOUND, OPEN, PROVEN, prove
 from grace.features import Bools, Floats
 from grace.gap import distance_bound
@@ -73,6 +74,7 @@ def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
     for _ in range(settings.n - 1):
+        check_cancelled()
         last = others[-1] if others else first
         barred |= _key_feature(problem, last)
         part = replace(problem, free=problem.free & ~barred)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from grace.bounding import Bound
+from grace.cancellation import check_cancelled
 from grace.models.relu import ReluNetwork
 from grace.nodes import Nodes, decide, halved, shares
 from grace.problem import Problem, positions
@@ -69,6 +70,7 @@ class Prover:
         self.seconds += shares(torch.arange(len(self.x), device=self.x.device), len(self.x), begun)
         waiting = decide(pool.at(slice(0)))
         while len(pool):
+            check_cancelled()
             # rows that have had least work first, within a row the most promising node; of many, those with least open
             first = pool.left if len(pool) > self.many else self.nodes_done[pool.row] // 64
             order = (first.to(torch.float64) * 1e9 - pool.bound.clamp(-1e8, 1e8)).argsort()
@@ -262,6 +264,7 @@ class Prover:
     def settle(self, nodes: Nodes, until: int) -> Nodes:
         """Bound nodes with all decided and halve what is left of them, until only so few are left."""
         while len(nodes) > until:
+            check_cancelled()
             part = self.alive(nodes.at(slice(self.decided_at_once)))
             rest = [nodes.at(slice(self.decided_at_once, None))]
             if len(part):

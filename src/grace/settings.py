@@ -21,6 +21,8 @@ CHOICES = {
     "missing": ("error", "fill"),
 }
 
+LARGEST = 10**9  # of the settings that count something
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -65,17 +67,25 @@ class Settings:
             )
         for name in ("max_features", "n", "steps", "neighbours"):
             number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise GraceError(f"{name}={number!r}: it must be a whole number of at least 1")
-        if isinstance(self.max_calls, bool) or not isinstance(self.max_calls, int) or self.max_calls < 0:
-            raise GraceError(f"max_calls={self.max_calls!r}: it must be a whole number, 0 for no limit")
+            if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= LARGEST:
+                raise GraceError(f"{name}={shown(number)}: it must be a whole number of at least 1, {LARGEST:,} at most")
+        if isinstance(self.max_calls, bool) or not isinstance(self.max_calls, int) or not 0 <= self.max_calls < 2**63:
+            raise GraceError(f"max_calls={shown(self.max_calls)}: it must be a whole number below 2**63, 0 for no limit")
         for name, most in (("gamma", 1.0), ("confidence", 0.999999), ("plausible", 0.999999), ("budget", float("inf"))):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= most:
                 limits = (
                     "of at least 0" if name == "budget" else f"between 0 and {'1' if name == 'gamma' else 'below 1'}"
                 )
-                raise GraceError(f"{name}={number!r}: it must be a number {limits}")
+                raise GraceError(f"{name}={shown(number)}: it must be a number {limits}")
+
+
+def shown(value: object) -> str:
+    """A wrong value, cut where it is long; Python refuses to write out huge whole numbers."""
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "a number of more than 30 digits"
+    written = repr(value)
+    return written if len(written) <= 60 else f"{written[:60]}…"
 
 
 def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:
