@@ -68,9 +68,13 @@ class Settings:
         for name in ("max_features", "n", "steps", "neighbours"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= LARGEST:
-                raise GraceError(f"{name}={shown(number)}: it must be a whole number of at least 1, {LARGEST:,} at most")
+                raise GraceError(
+                    f"{name}={shown(number)}: it must be a whole number of at least 1, {LARGEST:,} at most"
+                )
         if isinstance(self.max_calls, bool) or not isinstance(self.max_calls, int) or not 0 <= self.max_calls < 2**63:
-            raise GraceError(f"max_calls={shown(self.max_calls)}: it must be a whole number below 2**63, 0 for no limit")
+            raise GraceError(
+                f"max_calls={shown(self.max_calls)}: it must be a whole number below 2**63, 0 for no limit"
+            )
         for name, most in (("gamma", 1.0), ("confidence", 0.999999), ("plausible", 0.999999), ("budget", float("inf"))):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= most:

@@ -116,7 +116,9 @@ def read_row(schema: Schema, sent: Mapping[str, Any], fill: Collection[str] = ()
     known = set(names)
     for column in sent:
         if column not in known and column != schema.target:
-            raise GraceError(f"column {_short(column)} is unknown to the model; drop or rename it; known are {some(names)}")
+            raise GraceError(
+                f"column {_short(column)} is unknown to the model; drop or rename it; known are {some(names)}"
+            )
     row: Cells = {}
     gone = []
     for feature in schema.features:
