@@ -92,9 +92,13 @@ class Why(Ask):
     increase_only: Names = Field([], description="Features that may only rise.")
     decrease_only: Names = Field([], description="Features that may only fall.")
     ranges: dict[str, list[Any]] = Field(
-        {}, max_length=MOST_NAMES, description="By feature [low, high], null for no bound; of a category, the values that may be chosen."
+        {},
+        max_length=MOST_NAMES,
+        description="By feature [low, high], null for no bound; of a category, the values that may be chosen.",
     )
-    costs: dict[str, float] = Field({}, max_length=MOST_NAMES, description="By feature, what a change of one spread costs; 1 by default.")
+    costs: dict[str, float] = Field(
+        {}, max_length=MOST_NAMES, description="By feature, what a change of one spread costs; 1 by default."
+    )
     gamma: float | None = Field(None, ge=0, le=1, description="Most redundancy between two changed features.")
     confidence: float | None = Field(None, ge=0, lt=1, description="The probability the contrast class has to reach.")
     prefer: str | None = Field(None, description="fewest or nearest.")

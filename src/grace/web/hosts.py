@@ -86,7 +86,9 @@ def name_of(host: str) -> str:
 def _checked(name: str) -> str:
     name = name.strip().lower().removesuffix(".").removeprefix("[").removesuffix("]")
     if name != ANY and _address(name) is None and not NAME.fullmatch(name):
-        raise GraceError(f"host {name!r}: give a name such as grace.example.org, without http:// and port, or * for any")
+        raise GraceError(
+            f"host {name!r}: give a name such as grace.example.org, without http:// and port, or * for any"
+        )
     return name
 
 

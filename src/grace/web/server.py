@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fastapi import FastAPI
 
@@ -41,6 +42,17 @@ def run(app: FastAPI, host: str, port: int, ready: Callable[[str], None], proxie
         pass
     finally:
         place.close()
+
+
+def proxies_of(given: Iterable[str]) -> list[str]:
+    """Addresses or networks of servers in front, as people write them: several may be joined by commas."""
+    found = [part.strip() for one in given for part in one.split(",") if part.strip()]
+    for part in found:
+        try:
+            ipaddress.ip_network(part)
+        except ValueError as reason:
+            raise GraceError(f"proxy {part!r}: give its address, such as 127.0.0.1 or 10.0.0.0/8") from reason
+    return found
 
 
 def listen(host: str, port: int) -> socket.socket:
