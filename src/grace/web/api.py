@@ -10,20 +10,22 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from grace import languages
 from grace.errors import GraceError
 from grace.features import Categorical, Value
 from grace.frames import some
 from grace.schema import Schema
+from grace.settings import CHOICES
 from grace.web.rows import cell, read_row
 from grace.web.served import BUDGET, Question, Served
 from grace.web.state import ALL_STYLES, MOST_ANSWERS
 
 MOST_BUDGET = 5.0
 SAYING = ("style", "template", "language", "seed", "hedge")
-METHODS = "search, gradient, local, nearest or deepfool"
+METHODS = CHOICES["method"]
 
 
 MOST_NAMES = 50_000  # that a list may hold
@@ -43,6 +45,11 @@ class Error(BaseModel):
     """What went wrong, in one line that names the culprit and the remedy."""
 
     error: str
+
+
+def one_of(*words: str) -> dict[str, Any]:
+    """The words that a part may have, or none, for the OpenAPI description."""
+    return {"enum": [*words, None]}
 
 
 def refused(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -72,6 +79,15 @@ class Ask(BaseModel):
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_flood(cls, data: Any) -> Any:
+        """Say one error where there would be thousands."""
+        if isinstance(data, dict) and len(data) > len(cls.model_fields):
+            unknown = next(str(part) for part in data if part not in cls.model_fields)
+            raise PydanticCustomError("unknown_part", "{part} is unknown; leave it out", {"part": unknown[:60]})
+        return data
+
     row: dict[str, Any] = Field(description="A value for each column; see /api/schema.")
     model: str | None = Field(None, description="Which model, if the server has several; else the first.")
     impute: bool = Field(False, description="Fill in missing cells as in training, and say which.")
@@ -91,22 +107,30 @@ class Why(Ask):
     frozen: Names = Field([], description="Features that must not change.")
     increase_only: Names = Field([], description="Features that may only rise.")
     decrease_only: Names = Field([], description="Features that may only fall.")
-    ranges: dict[str, list[Any]] = Field(
+    ranges: dict[str, Any] = Field(
         {},
         max_length=MOST_NAMES,
         description="By feature [low, high], null for no bound; of a category, the values that may be chosen.",
+        json_schema_extra={"additionalProperties": {"type": "array", "items": {}}},
     )
-    costs: dict[str, float] = Field(
-        {}, max_length=MOST_NAMES, description="By feature, what a change of one spread costs; 1 by default."
+    costs: dict[str, Any] = Field(
+        {},
+        max_length=MOST_NAMES,
+        description="By feature, what a change of one spread costs; 1 by default.",
+        json_schema_extra={"additionalProperties": {"type": "number"}},
     )
     gamma: float | None = Field(None, ge=0, le=1, description="Most redundancy between two changed features.")
     confidence: float | None = Field(None, ge=0, lt=1, description="The probability the contrast class has to reach.")
-    prefer: str | None = Field(None, description="fewest or nearest.")
-    distance: str | None = Field(None, description="l1, l2 or linf.")
-    method: str | None = Field(None, description=f"{METHODS}.")
-    style: str | None = Field(None, description=f"{', '.join(ALL_STYLES)}.")
-    template: str | None = Field(None, description=f"{', '.join(languages.FORMS)}.")
-    language: str | None = Field(None, description=f"{', '.join(languages.names())}.")
+    prefer: str | None = Field(None, description="fewest or nearest.", json_schema_extra=one_of(*CHOICES["prefer"]))
+    distance: str | None = Field(None, description="l1, l2 or linf.", json_schema_extra=one_of(*CHOICES["distance"]))
+    method: str | None = Field(None, description=f"{', '.join(METHODS)}.", json_schema_extra=one_of(*METHODS))
+    style: str | None = Field(None, description=f"{', '.join(ALL_STYLES)}.", json_schema_extra=one_of(*ALL_STYLES))
+    template: str | None = Field(
+        None, description=f"{', '.join(languages.FORMS)}.", json_schema_extra=one_of(*languages.FORMS)
+    )
+    language: str | None = Field(
+        None, description=f"{', '.join(languages.names())}.", json_schema_extra=one_of(*languages.names())
+    )
     seed: int = Field(0, ge=0, le=MOST_SEED, description="Draw the words of the template by this number.")
     hedge: bool = Field(False, description="Say how sure the model is.")
 
@@ -154,14 +178,26 @@ def question(asked: Why, served: Served) -> Question:
     row, filled = read_row(schema, asked.row, schema.names if asked.impute else ())
     words = {*SAYING, "row", "model", "impute", "against", "ranges"}
     limits = {k: v for k, v in asked.model_dump(exclude=words).items() if v is not None}
+    for part in ("frozen", "increase_only", "decrease_only"):
+        limits[part] = list(dict.fromkeys(limits[part]))
+    limits["costs"] = {name: _cost(name, cost) for name, cost in asked.costs.items()}
     limits["ranges"] = {name: _range(schema, name, span) for name, span in asked.ranges.items()} or None
     if asked.against is not None:
         limits["against"] = next((c for c in served.classes if str(c) == str(asked.against)), asked.against)
     return Question(row, limits, filled, drawn=False)
 
 
-def _range(schema: Schema, name: str, span: list[Any]) -> list[Value | None]:
+def _cost(name: str, cost: Any) -> float:
+    number = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and abs(cost) < 1e300 else 0.0
+    if not number > 0:
+        raise GraceError(f"costs: column {name!r} needs a number above 0 and below 1e300, such as 2.5")
+    return number
+
+
+def _range(schema: Schema, name: str, span: Any) -> list[Value | None]:
     feature = schema[name]
+    if not isinstance(span, list):
+        raise GraceError(f"ranges: column {name!r} needs a list")
     if not isinstance(feature, Categorical) and len(span) != 2:
         raise GraceError(f"ranges: column {name!r} needs [low, high], with null for no bound; not {span!r}")
     return [None if end is None else cell(feature, end) for end in span]

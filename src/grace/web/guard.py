@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.staticfiles import StaticFiles
-from starlette.routing import Match
+from starlette.routing import Match, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grace.web.hosts import Hosts, client_of
@@ -17,6 +17,7 @@ from grace.web.lanes import CLIENT
 
 MOST_BYTES = 1 << 20
 BODY_SECONDS = 30.0  # for all of it, however it trickles
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 CHUNK = 1 << 16  # bytes that are parsed before others have a turn
 
 TOO_LONG = f"What was sent is too long; the most is {MOST_BYTES >> 20} MB."
@@ -170,8 +171,13 @@ class Body:
 
 def allowed_methods(app: FastAPI, scope: Scope) -> str:
     """The methods that an address takes, for the header `Allow`."""
-    methods: set[str] = set()
-    for route in app.routes:
-        if route.matches(dict(scope))[0] is not Match.NONE:
-            methods |= getattr(route, "methods", None) or {"GET"}
-    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
+
+    def takes(method: str) -> bool:
+        asked = {**scope, "method": method}
+        return any(
+            route.matches(asked)[0] is Match.FULL and (method == "GET" or not isinstance(route, Mount))
+            for route in app.routes
+        )
+
+    found = [method for method in METHODS if takes(method)]
+    return ", ".join([*found, "HEAD"] if "GET" in found else found)

@@ -161,22 +161,34 @@ def _json_row(sent: str, number: int) -> dict[str, Any]:
 def _csv_row(sent: str, number: int) -> dict[str, Any]:
     head = sent[: sent.find("\n")]
     mark = max(",;\t", key=head.count)
+    names: list[str] = []
+    count, wanted = 0, []
     try:
-        lines = [line for line in csv.reader(io.StringIO(sent), delimiter=mark, strict=True) if line]
+        for line in csv.reader(io.StringIO(sent), delimiter=mark, strict=True):
+            if not names:
+                names = _header(line)
+            elif line:
+                count += 1
+                if len(line) != len(names):
+                    many = f"{len(line)} cells, but there are {len(names)} column names"
+                    raise GraceError(f"row {count} has {many}; correct the row")
+                wanted = line if count == number else wanted
     except csv.Error as reason:
         raise GraceError(f"this is not CSV: {reason}; check the quotation marks") from reason
-    if len(lines) < 2:
+    if count == 0:
         raise GraceError("the CSV has one line only; the first must be the column names, the next the values")
-    names = [name.strip() for name in lines[0]]
+    _place(number, count)
+    return dict(zip(names, wanted, strict=True))
+
+
+def _header(line: list[str]) -> list[str]:
+    names = [name.strip() for name in line]
     if len(names) > MOST_COLUMNS:
         raise GraceError(f"the CSV has {len(names)} columns; the most is {MOST_COLUMNS}")
     if len(set(names)) < len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise GraceError(f"column {_short(twice)} occurs twice; rename or drop one of them")
-    for i, line in enumerate(lines[1:], 1):
-        if len(line) != len(names):
-            raise GraceError(f"row {i} has {len(line)} cells, but there are {len(names)} column names; correct the row")
-    return dict(zip(names, lines[1 + _place(number, len(lines) - 1)], strict=True))
+    return names
 
 
 def _place(number: int, count: int) -> int:
