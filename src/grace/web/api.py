@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, FailFast, Field, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from grace import languages
@@ -87,6 +87,20 @@ class Ask(BaseModel):
             unknown = next(str(part) for part in data if part not in cls.model_fields)
             raise PydanticCustomError("unknown_part", "{part} is unknown; leave it out", {"part": unknown[:60]})
         return data
+
+    @field_validator("max_features", "n", "budget", "gamma", "confidence", "seed", mode="before", check_fields=False)
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        if isinstance(value, bool | str):
+            raise PydanticCustomError("no_number", "input should be a number")
+        return value
+
+    @field_validator("impute", "prove", "hedge", mode="before", check_fields=False)
+    @classmethod
+    def _truth(cls, value: Any) -> Any:
+        if not isinstance(value, bool):
+            raise PydanticCustomError("no_truth", "input should be true or false")
+        return value
 
     row: dict[str, Any] = Field(description="A value for each column; see /api/schema.")
     model: str | None = Field(None, description="Which model, if the server has several; else the first.")

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.staticfiles import StaticFiles
-from starlette.routing import Match, Mount
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grace.web.hosts import Hosts, client_of
@@ -170,14 +170,10 @@ class Body:
 
 
 def allowed_methods(app: FastAPI, scope: Scope) -> str:
-    """The methods that an address takes, for the header `Allow`."""
+    """The methods that an address takes, for the header `Allow`; within a folder of files no route matches."""
 
     def takes(method: str) -> bool:
-        asked = {**scope, "method": method}
-        return any(
-            route.matches(asked)[0] is Match.FULL and (method == "GET" or not isinstance(route, Mount))
-            for route in app.routes
-        )
+        return any(route.matches({**scope, "method": method})[0] is Match.FULL for route in app.routes)
 
-    found = [method for method in METHODS if takes(method)]
+    found = [method for method in METHODS if takes(method)] or ["GET"]
     return ", ".join([*found, "HEAD"] if "GET" in found else found)

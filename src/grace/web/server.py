@@ -5,25 +5,40 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
 from grace.errors import GraceError
 from grace.web.guard import MOST_BYTES
 
+if TYPE_CHECKING:
+    from uvicorn import Server
+
 
 def run(app: FastAPI, host: str, port: int, ready: Callable[[str], None], proxies: Sequence[str] = ()) -> None:
-    """Serve an app until interrupted; `ready` is told the address. What is asked for is not logged. `proxies` are the
-    addresses of servers in front of this one that are believed about whom they ask for."""
+    """Serve an app until interrupted; `ready` is told the address. `proxies` are the addresses of servers in front of
+    this one that are believed about whom they ask for."""
+    server = server_of(app, proxies)
+    place = listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    ready(f"http://{shown}:{place.getsockname()[1]}/")
+    try:
+        server.run(sockets=[place])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        place.close()
+
+
+def server_of(app: FastAPI, proxies: Sequence[str] = ()) -> Server:
+    """A server that does not log what is asked."""
     try:
         import uvicorn
 
         from grace.web.deadlines import PunctualProtocol
     except ImportError as reason:
         raise GraceError("serving pages needs uvicorn; pip install 'grace-xai[web]'") from reason
-    place = listen(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    ready(f"http://{shown}:{place.getsockname()[1]}/")
     settings = uvicorn.Config(
         app,
         access_log=False,
@@ -36,12 +51,7 @@ def run(app: FastAPI, host: str, port: int, ready: Callable[[str], None], proxie
         proxy_headers=bool(proxies),
         forwarded_allow_ips=list(proxies),
     )
-    try:
-        uvicorn.Server(settings).run(sockets=[place])
-    except KeyboardInterrupt:
-        pass
-    finally:
-        place.close()
+    return uvicorn.Server(settings)
 
 
 def proxies_of(given: Iterable[str]) -> list[str]:
