@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -192,24 +194,24 @@ def test_others_keep_their_pace_while_many_wait(slow_proofs: tuple[int, list[str
 
 @pytest.mark.slow
 def test_250_hard_proofs_given_up_then_one_within_its_budget() -> None:
-    """A network so wide that no proof about it ends before its budget."""
+    """A network so wide, and classes so far apart, that no proof ends before its budget."""
     torch.manual_seed(0)
-    names = [f"x{i}" for i in range(40)]
-    import numpy as np
-    import pandas as pd
-
-    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 40)).round(2), columns=names)
+    rows = np.random.default_rng(0).normal(size=(300, 40)).round(2)
+    frame = pd.DataFrame(rows, columns=[f"x{i}" for i in range(40)])
     net = nn.Sequential(nn.Linear(40, 96), nn.ReLU(), nn.Linear(96, 96), nn.ReLU(), nn.Linear(96, 2))
+    with torch.no_grad():
+        net[4].bias[0] += 0.6
     model = Served("hard", grace.Explainer(grace.wrap(net, classes=["a", "b"]), frame, max_features=6))
     row = model.example(1)
     with serving_app(create_app([model])) as port:
-        begun = time.monotonic()
-        with dial(port, "127.0.0.2") as other:
-            other.sendall(hard(row, 999, budget=5))
-            status, _, body = response(other)
-        alone = time.monotonic() - begun
-        assert status == 200
-        assert b'"verdict":"open"' in body.replace(b" ", b""), body[:2000]
+        for number in (998, 999):  # the first one also pays for what is prepared once
+            begun = time.monotonic()
+            with dial(port, "127.0.0.2") as other:
+                other.sendall(hard(row, number, budget=5))
+                status, _, body = response(other)
+            alone = time.monotonic() - begun
+            assert status == 200
+            assert b'"verdict":"open"' in body
         connections: list[socket.socket] = []
         for i in range(250):
             connections.append(dial(port, f"127.0.1.{1 + i % 5}"))
@@ -226,4 +228,4 @@ def test_250_hard_proofs_given_up_then_one_within_its_budget() -> None:
             assert response(other)[0] == 200
         took = time.monotonic() - begun
     assert waiting >= lanes.MOST_WAITING - 5
-    assert took < alone + 5
+    assert took < 1.5 * alone + 5  # in turn it would take a quarter of an hour

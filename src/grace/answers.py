@@ -74,7 +74,6 @@ def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
     for _ in range(settings.n - 1):
-        check_cancelled()
         last = others[-1] if others else first
         barred |= _key_feature(problem, last)
         part = replace(problem, free=problem.free & ~barred)
@@ -84,6 +83,7 @@ def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
 
 
 def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
+    check_cancelled()
     method = METHODS[settings.method]
     start = _with_original_first(problem.goal, checked_scores(problem.model, problem.rows))
     trivial = problem.goal.decided(start) | (problem.goal.margin(start) >= problem.model.tolerance)

@@ -70,7 +70,6 @@ class Prover:
         self.seconds += shares(torch.arange(len(self.x), device=self.x.device), len(self.x), begun)
         waiting = decide(pool.at(slice(0)))
         while len(pool):
-            check_cancelled()
             # rows that have had least work first, within a row the most promising node; of many, those with least open
             first = pool.left if len(pool) > self.many else self.nodes_done[pool.row] // 64
             order = (first.to(torch.float64) * 1e9 - pool.bound.clamp(-1e8, 1e8)).argsort()
@@ -157,6 +156,7 @@ class Prover:
     def undone(self, nodes: Nodes, bound: Callable[[Relaxation, Nodes], Bound]) -> tuple[Tensor, Bound]:
         """Positions of the nodes that a bound does not exclude, and the bound there: in single precision, and in
         double where that leaves it open."""
+        check_cancelled()
         found = bound(self.quick, nodes)
         left = found.undone()
         found = found.at(left).double()
@@ -264,7 +264,6 @@ class Prover:
     def settle(self, nodes: Nodes, until: int) -> Nodes:
         """Bound nodes with all decided and halve what is left of them, until only so few are left."""
         while len(nodes) > until:
-            check_cancelled()
             part = self.alive(nodes.at(slice(self.decided_at_once)))
             rest = [nodes.at(slice(self.decided_at_once, None))]
             if len(part):
