@@ -162,7 +162,8 @@ def _csv_row(sent: str, number: int) -> dict[str, Any]:
     head = sent[: sent.find("\n")]
     mark = max(",;\t", key=head.count)
     names: list[str] = []
-    count, wanted = 0, []
+    wanted: list[str] = []
+    count = 0
     try:
         for line in csv.reader(io.StringIO(sent), delimiter=mark, strict=True):
             if not names:
