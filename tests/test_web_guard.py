@@ -26,7 +26,7 @@ from grace.web.hosts import Hosts, client_of, hosts_of
 from grace.web.pages import create_app
 from grace.web.rows import parse_table
 from grace.web.served import Served
-from studies import begin, written
+from studies import begin, explainer, written
 from visitors import dial, request, response, serving_app
 
 # -- names and origins ------------------------------------------------------------------------
@@ -292,10 +292,10 @@ def test_forms_are_read_with_limits(local: TestClient) -> None:
 
 
 @pytest.fixture
-def hurried(evil: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(deadlines, "HEADER_SECONDS", 0.5)
     monkeypatch.setattr(guard, "BODY_SECONDS", 0.5)
-    with serving_app(create_app([evil], hosts_of("127.0.0.1"))) as port:
+    with serving_app(create_app([Served("own", explainer())], hosts_of("127.0.0.1"))) as port:
         yield port
 
 

@@ -56,6 +56,7 @@ class Turns:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.clients: OrderedDict[str, list[Job]] = OrderedDict()
+        self.last = ""
 
     def __len__(self) -> int:
         return sum(map(len, self.clients.values()))
@@ -80,7 +81,10 @@ class Turns:
         with self.lock:
             if not self.clients:
                 return []
+            if self.last in self.clients:  # no two turns in a row while another client waits
+                self.clients.move_to_end(self.last)
             client, own = self.clients.popitem(last=False)
+            self.last = client
             first = own.pop(0)
             if own:
                 self.clients[client] = own
