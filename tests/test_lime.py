@@ -108,8 +108,8 @@ def test_words_are_those_of_the_paper() -> None:
 def test_picture_has_bars_in_proportion() -> None:
     nuclei = grace.Numeric(name="x")
     svg = ElementTree.fromstring(said(Reason(nuclei, 0.4, low=6.0), Reason(nuclei, -0.1, high=6.0)).picture())
-    bars = [e for e in svg.iter() if e.tag.endswith("rect")]
-    assert [b.get("class") for b in bars] == ["for", "against"]
+    bars = [e for e in svg.iter() if e.tag.endswith("rect")][1:]  # the first is the paper
+    assert [b.get("fill") for b in bars] == ["var(--grace-old)", "var(--grace-new)"]
     wide, narrow = (float(b.get("width", 0)) for b in bars)
     assert wide == pytest.approx(4 * narrow, rel=0.01)
     assert float(bars[1].get("x", 0)) + narrow == pytest.approx(float(bars[0].get("x", 0)), abs=0.2)
@@ -118,7 +118,7 @@ def test_picture_has_bars_in_proportion() -> None:
 def test_markup_in_names_stays_text() -> None:
     e = Lime(explainer()).explain(people().drop(columns="verdict").head(1))[0]
     svg = ElementTree.fromstring(e.picture())  # well-formed, or this raises
-    assert {e.tag.split("}")[1] for e in svg.iter()} == {"svg", "style", "text", "line", "rect"}
+    assert {e.tag.split("}")[1] for e in svg.iter()} == {"svg", "title", "desc", "style", "text", "path", "rect"}
     assert EVIL.replace("_", " ") in "".join(svg.itertext())
     odd = said(Reason(grace.Numeric(name="a\x00b\ud800"), 1.0, low=0.0))
     ElementTree.fromstring(odd.picture())

@@ -167,7 +167,7 @@ def test_every_name_and_word_is_escaped(tmp_path: Path, made: dict[str, design.S
             assert not any(name.startswith("on") or name == "style" for _, attrs in tags.found for name in attrs)
             assert "script" in page.text  # it is there, as text
             assert page.headers["content-security-policy"].startswith("default-src 'self'")
-            assert page.headers["referrer-policy"] == "no-referrer"
+            assert page.headers["referrer-policy"] == "same-origin"
             outside = [v for _, attrs in tags.found for k, v in attrs.items() if k in ("src", "href", "action")]
             assert all(v is not None and v.startswith(("/", "#", "data:,")) for v in outside)
 

@@ -22,6 +22,7 @@ from fastapi.testclient import TestClient
 import grace
 from grace import GraceError
 from grace.cli import main
+from grace.web import lanes
 from grace.web.guard import MOST_BYTES
 from grace.web.pages import create_app
 from grace.web.served import Answer, Question, Served
@@ -117,7 +118,7 @@ def test_schema_and_description(client: TestClient) -> None:
     home = said["models"][1]["features"][2]
     assert home["categories"] == ["<b>owned</b>", "rented"]
     spec = client.get("/openapi.json").json()
-    assert set(spec["paths"]) == {"/api/predict", "/api/explain", "/api/schema"}
+    assert set(spec["paths"]) == {"/api/predict", "/api/explain", "/api/schema", "/health"}
     page = client.get("/api").text
     assert all(name in page for name in spec["components"]["schemas"]["Why"]["properties"])
 
@@ -179,10 +180,11 @@ def test_a_proof_does_not_hold_up_predictions(evil: Served) -> None:
 
 
 def test_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyPatch, alone: TestClient, evil: Served) -> None:
-    monkeypatch.setattr(evil.instant, "waiting", 10**6)
+    monkeypatch.setattr(lanes, "MOST_WAITING", 0)
     answer = alone.post("/api/predict", json={"row": evil.example(1)})
     assert answer.status_code == 503
     assert "Try again" in answer.json()["error"]
+    assert int(answer.headers["retry-after"]) > 0
 
 
 def test_answers_are_remembered_and_the_same(evil: Served) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from html.parser import HTMLParser
 
+from fastapi import FastAPI
+
 from grace.study.making import embedded
 from grace.web.served import Served
+from grace.web.server import listen, server_of
 from studies import explainer
 
 
@@ -63,3 +72,38 @@ def says(html: str) -> str:
     found = re.search(r'id="says"[^>]*>(.*?)</p>', html, re.DOTALL)
     assert found is not None, html
     return found[1]
+
+
+@contextmanager
+def serving_app(app: FastAPI) -> Iterator[int]:
+    """A real server of an app in a thread, as the commands run it; its port on 127.0.0.1."""
+    server, place = server_of(app), listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [place]})
+    thread.start()
+    try:
+        yield place.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+        place.close()
+
+
+def dial(port: int, source: str = "127.0.0.1") -> socket.socket:
+    """A connection from one of this machine's own addresses."""
+    return socket.create_connection(("127.0.0.1", port), timeout=30, source_address=(source, 0))
+
+
+def request(path: str, body: object = None, **headers: str) -> bytes:
+    """The bytes of a request; with a body, a POST of JSON."""
+    sent = b"" if body is None else json.dumps(body).encode()
+    lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(sent)}"]
+    lines += [] if body is None else ["Content-Type: application/json"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + sent
+
+
+def response(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of the answer."""
+    got = http.client.HTTPResponse(connection)
+    got.begin()
+    return got.status, {name.lower(): value for name, value in got.getheaders()}, got.read()

@@ -18,7 +18,8 @@ methods      search, gradient, local, nearest, deepfool: rows to contrastive row
 moves        single changes, and what each does to the margin; decimals are values that can be said
 polish       makes any x̃ irreducible, near and sayable; boundary brings one value near; arrays keep the books
 certificate  proves that no fewer changes do: prover branches over nodes, relaxation bounds them; gap: nor nearer values
-answers      solves, polishes, proves and verifies; explainer puts it together; settings says how
+answers      solves, polishes, proves and verifies; explainer puts it together; settings says how; cancellation stops
+             work that nobody waits for any more
 memory       a budget, and how many rows fit into it at a time; asking goes through them
 demands      more to ask of answers: robust, that they hold for other models; plausibility, that they are typical;
              realistic, that they keep rules and that what goes with a change follows, by rules or by association

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from grace.cancellation import check_cancelled
 from grace.certificate import FOUND, OPEN, PROVEN, prove
 from grace.features import Bools, Floats
 from grace.gap import distance_bound
@@ -125,6 +126,7 @@ def _spread_out(first: Answers, found: Answers, active: npt.NDArray[np.intp]) ->
 
 
 def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
+    check_cancelled()
     method = METHODS[settings.method]
     start = _with_original_first(problem.goal, checked_scores(problem.model, problem.rows))
     trivial = problem.goal.decided(start) | (problem.goal.margin(start) >= problem.model.tolerance)

@@ -145,5 +145,5 @@ def said(value: Any) -> str:
 
 def some(names: Iterable[Any], most: int = 8) -> str:
     """The first few of many names."""
-    shown = [said(n) for n in names]
-    return ", ".join(shown[:most]) + (f", ... ({len(shown)} in all)" if len(shown) > most else "")
+    every = list(names)
+    return ", ".join(map(said, every[:most])) + (f", ... ({len(every)} in all)" if len(every) > most else "")

@@ -14,6 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from grace.cancellation import check_cancelled
 from grace.certificate import network_of
 from grace.nodes import Nodes, halved, shares
 from grace.problem import Problem, positions
@@ -34,6 +35,7 @@ def distance_bound(problem: Problem, contrast: Tensor, budget: float = 1.0) -> T
     pool = whole(problem, relaxation, contrast)
     limit = len(pool) + MOST_BOXES
     while len(pool):
+        check_cancelled()
         part, pool = pool.at(slice(AT_ONCE)), pool.at(slice(AT_ONCE, None))
         begun = time.perf_counter()
         part = nearer(problem, relaxation, part, best)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from grace.bounding import Bound
+from grace.cancellation import check_cancelled
 from grace.models.relu import ReluNetwork
 from grace.nodes import Nodes, decide, halved, shares
 from grace.problem import Problem, positions
@@ -155,6 +156,7 @@ class Prover:
     def undone(self, nodes: Nodes, bound: Callable[[Relaxation, Nodes], Bound]) -> tuple[Tensor, Bound]:
         """Positions of the nodes that a bound does not exclude, and the bound there: in single precision, and in
         double where that leaves it open."""
+        check_cancelled()
         found = bound(self.quick, nodes)
         left = found.undone()
         found = found.at(left).double()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from grace.arrays import first_true
 from grace.boundary import ROUNDING
+from grace.cancellation import check_cancelled
 from grace.methods.back import way_back
 from grace.methods.steady import steadied, steadiness
 from grace.methods.walk import both, gradient
@@ -34,6 +35,7 @@ def search(problem: Problem) -> Tensor:
     moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)
     candidates: list[tuple[Tensor, Tensor]] = []  # answers to polish, each with the rows they belong to
     for k in range(min(problem.max_features, found.shape[1])):
+        check_cancelled()
         if moves.value.shape[1] == 0:
             break
         part = problem.select(left)

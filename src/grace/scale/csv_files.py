@@ -34,6 +34,12 @@ def opened(path: Path) -> IO[bytes] | gzip.GzipFile:
         raise GraceError(f"{path} cannot be read: {reason.strerror or reason}") from reason
 
 
+def is_packed(path: Path) -> bool:
+    """Whether a file is larger when it is read."""
+    with path.open("rb") as stream:
+        return stream.read(6).startswith((GZIP, BZIP2))
+
+
 def csv_dialect(path: Path) -> Dialect:
     """The encoding and the separator."""
     return _first_block(path)[1]

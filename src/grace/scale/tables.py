@@ -15,7 +15,7 @@ import numpy as np
 
 from grace.errors import GraceError
 from grace.frames import some
-from grace.scale.csv_files import check_numbers, csv_dialect, header, opened, read_options
+from grace.scale.csv_files import check_numbers, csv_dialect, header, is_packed, opened, read_options
 from grace.scale.reading import (
     COLUMN,
     TEXT,

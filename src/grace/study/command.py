@@ -13,6 +13,7 @@ from rich.table import Table
 
 from grace.errors import GraceError
 from grace.terminal import read_table, write_text
+from grace.web.command import allow_host, proxy
 
 if TYPE_CHECKING:
     from grace.study.analysis import Hypothesis, Report
@@ -97,16 +98,22 @@ def new(
 @click.argument("directory", type=FOLDER)
 @click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 lets other machines in.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes any free one.")
-def serve(directory: str, host: str, port: int) -> None:
+@allow_host
+@proxy
+def serve(directory: str, host: str, port: int, allow_host: tuple[str, ...], proxy: tuple[str, ...]) -> None:
     """Serve a study to participants. Answers survive whatever happens to this process; stop it with Ctrl-C.
 
     \b
     Example:
       grace study serve clear/ --port 8001
+      grace study serve clear/ --allow-host study.example.org --proxy 127.0.0.1
     """
     from grace.study.serving import serve as run
 
-    run(directory, host, port, lambda address: click.echo(f"The study is at {address} (Ctrl-C to stop).", err=True))
+    def ready(address: str) -> None:
+        click.echo(f"The study is at {address} (Ctrl-C to stop).", err=True)
+
+    run(directory, host, port, ready, allow_host, proxy)
 
 
 @study.command()

@@ -17,7 +17,7 @@ from grace.errors import GraceError
 from grace.explainer import Explainer
 from grace.explanation import Explanation
 from grace.features import Value
-from grace.lime import Lime, LimeExplanation
+from grace.lime import WIDTH, Lime, LimeExplanation
 from grace.pictures import svg
 from grace.study.design import DESIGN, METHODS, MINUTES, MODEL, RESPONSES, TASKS, Account, Arm, Item, Study
 from grace.study.store import Store
@@ -94,7 +94,7 @@ def make(
 
 def _item(e: Explanation, other: LimeExplanation) -> Item:
     accounts = {
-        "grace": Account(e.text(), e.text(), svg(e, width=460)),
+        "grace": Account(e.text(), e.text(), svg(e, width=WIDTH)),
         "lime": Account(other.text(), other.text(BESIDE_PICTURE), other.picture()),
     }
     row: dict[str, Value] = dict(e.row)

@@ -6,6 +6,7 @@ and the debriefing from then on, however often it is loaded, sent or gone back t
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import sqlite3
@@ -15,15 +16,17 @@ from urllib.parse import parse_qsl
 
 import pandas as pd
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException as Refusal
 
+from grace import __version__
 from grace.study.controls import controls, read
 from grace.study.design import MODEL, RESPONSES, Study, load
 from grace.study.store import Answer, Participant, Store, completion_code
-from grace.web.guard import HEADERS, MOST_BYTES, PICTURE_POLICY, guard
+from grace.web.guard import HEADERS, PICTURE_POLICY, Guard, allowed_methods
+from grace.web.hosts import Hosts
 
 if TYPE_CHECKING:
     from grace.models.base import Model
@@ -45,24 +48,22 @@ JOBS = {"rate": "rate the explanation", "adjust": "try to change the program's m
 
 
 async def fields(request: Request) -> dict[str, str]:
-    """The fields of a sent form, of a sensible size."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            raise HTTPException(413, "What was sent is too long.")
+    """The fields of a sent form, the number of them limited."""
+    return await asyncio.to_thread(_fields, await request.body())
+
+
+def _fields(body: bytes) -> dict[str, str]:
     try:
-        pairs = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError:
         raise HTTPException(413, "What was sent has too many fields.") from None
-    return dict(pairs)
 
 
 Fields = Annotated[dict[str, str], Depends(fields)]
 
 
-def create_app(directory: str | Path) -> FastAPI:
-    """The pages of the study in a directory."""
+def create_app(directory: str | Path, hosts: Hosts | None = None) -> FastAPI:
+    """The pages of the study in a directory, under the names in `hosts`; any name if none are given."""
     study = load(directory)
     answers = Store(Path(directory) / RESPONSES)
     answers.participants()  # a missing or foreign file is found out now, not by the first participant
@@ -134,14 +135,24 @@ def create_app(directory: str | Path) -> FastAPI:
             account.picture, media_type="image/svg+xml", headers={"Content-Security-Policy": PICTURE_POLICY}
         )
 
-    guard(app, SCRIPTLESS)
+    @app.get("/health")
+    async def health() -> Response:
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    def sentence(request: Request, message: str, status: int) -> Response:
+        return show.message(message, status)
+
+    app.add_middleware(Guard, refuse=sentence, headers=SCRIPTLESS, hosts=hosts)
 
     @app.exception_handler(Refusal)
     def refuse(request: Request, reason: Exception) -> Response:
         assert isinstance(reason, Refusal)
         words = {404: "There is no such page.", 405: "This page cannot be used like that."}
         message = str(reason.detail) if isinstance(reason, HTTPException) else words.get(reason.status_code, "")
-        return show.message(message or "Something is wrong with this address.", reason.status_code)
+        response = show.message(message or "Something is wrong with this address.", reason.status_code)
+        if reason.status_code == 405:
+            response.headers["Allow"] = allowed_methods(app, request.scope)
+        return response
 
     @app.exception_handler(sqlite3.Error)
     def not_saved(request: Request, reason: Exception) -> Response:

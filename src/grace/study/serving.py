@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from grace.errors import GraceError
 
 
-def serve(directory: str | Path, host: str, port: int, ready: Callable[[str], None]) -> None:
+def serve(
+    directory: str | Path,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    allow_host: Sequence[str] = (),
+    proxy: Sequence[str] = (),
+) -> None:
     """Serve a study until interrupted; `ready` is told the address. Addresses of participants are not logged."""
     try:
         from grace.study.pages import create_app
-        from grace.web.guard import run
+        from grace.web.hosts import hosts_of
+        from grace.web.server import proxies_of, run
     except ImportError as reason:
         raise GraceError(
             f"the studies' pages need more packages ({reason.name}); pip install 'grace-xai[web]'"
         ) from reason
-    run(create_app(directory), host, port, ready)
+    hosts, proxies = hosts_of(host, allow_host), proxies_of(proxy)
+    run(create_app(directory, hosts), host, port, ready, proxies)

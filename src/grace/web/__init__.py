@@ -1,9 +1,12 @@
 """The page behind `grace serve`, and what it shares with the pages of studies.
 
-guard      headers, the limit on what may be sent, and a server that stops cleanly
-rows       a row as people send it: cells, CSV and JSON
+hosts      the names that are served, and whose pages may send
+guard      who may ask, limits on what is sent, headers, and clients that leave
+server     the server; deadlines gives up on requests that do not arrive
+rows       a row as people send it: cells, CSV and JSON; forms reads what a form with a file sends
 state      everything a page shows, as the query of its address
-served     models on offer: explaining in threads of their own
+lanes      queues with fair turns, one thread each
+served     models on offer: explaining in lanes of their own
 cards      a feature as inputs
 showing    the templates, filled in
 pages, api, downloads   what is served; refusing says what went wrong

@@ -2,65 +2,152 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from grace import languages
 from grace.errors import GraceError
 from grace.features import Categorical, Value
 from grace.frames import some
 from grace.schema import Schema
+from grace.settings import CHOICES
 from grace.web.rows import cell, read_row
 from grace.web.served import BUDGET, Question, Served
 from grace.web.state import ALL_STYLES, MOST_ANSWERS
 
 MOST_BUDGET = 5.0
 SAYING = ("style", "template", "language", "seed", "hedge")
-METHODS = "search, gradient, local, nearest or deepfool"
+METHODS = CHOICES["method"]
+
+
+MOST_NAMES = 50_000  # that a list may hold
+MOST_CHANGES = 10**9
+MOST_SEED = 2**63 - 1
+
+
+class Health(BaseModel):
+    """The server is there."""
+
+    status: str
+    models: list[str]
+    version: str
+
+
+class Error(BaseModel):
+    """What went wrong, in one line that names the culprit and the remedy."""
+
+    error: str
+
+
+def one_of(*words: str) -> dict[str, Any]:
+    """The words that a part may have, or none, for the OpenAPI description."""
+    return {"enum": [*words, None]}
+
+
+def refused(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The answers other than success, for the OpenAPI description."""
+    return {status: {"model": Error, "description": REASONS[status]} for status in statuses}
+
+
+REASONS = {
+    400: "The body cannot be read.",
+    403: "The request comes from a page of another site.",
+    404: "There is no such address.",
+    405: "The address takes other methods; `Allow` says which.",
+    408: "The body did not arrive in time.",
+    413: "More than 1 MB was sent.",
+    421: "The server does not go by the name in `Host`.",
+    422: "Something in the question is wrong.",
+    429: "Too many questions of this client are waiting; `Retry-After` says when to come back.",
+    500: "A fault of the server.",
+    503: "Too many questions are waiting; `Retry-After` says when to come back.",
+}
+REFUSED_READING = refused(403, 405, 408, 413, 421, 500)
+REFUSED = refused(400, 403, 405, 408, 413, 421, 422, 429, 500, 503)
 
 
 class Ask(BaseModel):
     """A row to predict."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_flood(cls, data: Any) -> Any:
+        """Say one error where there would be thousands."""
+        if isinstance(data, dict) and len(data) > len(cls.model_fields):
+            unknown = next(str(part) for part in data if part not in cls.model_fields)
+            raise PydanticCustomError("unknown_part", "{part} is unknown; leave it out", {"part": unknown[:60]})
+        return data
+
+    @field_validator("max_features", "n", "budget", "gamma", "confidence", "seed", mode="before", check_fields=False)
+    @classmethod
+    def _number(cls, value: Any) -> Any:
+        if isinstance(value, bool | str):
+            raise PydanticCustomError("no_number", "input should be a number")
+        return value
+
+    @field_validator("impute", "prove", "hedge", mode="before", check_fields=False)
+    @classmethod
+    def _truth(cls, value: Any) -> Any:
+        if not isinstance(value, bool):
+            raise PydanticCustomError("no_truth", "input should be true or false")
+        return value
 
     row: dict[str, Any] = Field(description="A value for each column; see /api/schema.")
     model: str | None = Field(None, description="Which model, if the server has several; else the first.")
     impute: bool = Field(False, description="Fill in missing cells as in training, and say which.")
 
 
+Names = Annotated[list[str], FailFast(), Field(max_length=MOST_NAMES)]
+
+
 class Why(Ask):
     """A row to explain. What is left out is as the explainer was saved."""
 
     against: str | int | float | bool | None = Field(None, description="The class to contrast with; any by default.")
-    max_features: int | None = Field(None, ge=1, description="K, the most features that may change.")
+    max_features: int | None = Field(None, ge=1, le=MOST_CHANGES, description="K, the most features that may change.")
     n: int = Field(1, ge=1, le=MOST_ANSWERS, description="How many answers, each with other features.")
     prove: bool = Field(False, description="Prove that no answer with fewer changes exists (ReLU networks).")
     budget: float = Field(BUDGET, ge=0, le=MOST_BUDGET, description="Seconds that a proof may take.")
-    frozen: list[str] = Field([], description="Features that must not change.")
-    only: list[str] | None = Field(None, description="Features that may change, and no others.")
-    protected: list[str] = Field([], description="Further features to protect, as the schema may protect some.")
-    increase_only: list[str] = Field([], description="Features that may only rise.")
-    decrease_only: list[str] = Field([], description="Features that may only fall.")
-    ranges: dict[str, list[Any]] = Field(
-        {}, description="By feature [low, high], null for no bound; of a category, the values that may be chosen."
+    frozen: Names = Field([], description="Features that must not change.")
+    only: Names | None = Field(None, description="Features that may change, and no others.")
+    protected: Names = Field([], description="Further features to protect, as the schema may protect some.")
+    increase_only: Names = Field([], description="Features that may only rise.")
+    decrease_only: Names = Field([], description="Features that may only fall.")
+    ranges: dict[str, Any] = Field(
+        {},
+        max_length=MOST_NAMES,
+        description="By feature [low, high], null for no bound; of a category, the values that may be chosen.",
+        json_schema_extra={"additionalProperties": {"type": "array", "items": {}}},
     )
-    costs: dict[str, float] = Field({}, description="By feature, what a change of one spread costs; 1 by default.")
+    costs: dict[str, Any] = Field(
+        {},
+        max_length=MOST_NAMES,
+        description="By feature, what a change of one spread costs; 1 by default.",
+        json_schema_extra={"additionalProperties": {"type": "number"}},
+    )
     gamma: float | None = Field(None, ge=0, le=1, description="Most redundancy between two changed features.")
     confidence: float | None = Field(None, ge=0, lt=1, description="The probability the contrast class has to reach.")
-    prefer: str | None = Field(None, description="fewest or nearest.")
-    distance: str | None = Field(None, description="l1, l2 or linf.")
-    method: str | None = Field(None, description=f"{METHODS}.")
-    style: str | None = Field(None, description=f"{', '.join(ALL_STYLES)}.")
-    template: str | None = Field(None, description=f"{', '.join(languages.FORMS)}.")
-    language: str | None = Field(None, description=f"{', '.join(languages.names())}.")
-    seed: int = Field(0, ge=0, description="Draw the words of the template by this number.")
+    prefer: str | None = Field(None, description="fewest or nearest.", json_schema_extra=one_of(*CHOICES["prefer"]))
+    distance: str | None = Field(None, description="l1, l2 or linf.", json_schema_extra=one_of(*CHOICES["distance"]))
+    method: str | None = Field(None, description=f"{', '.join(METHODS)}.", json_schema_extra=one_of(*METHODS))
+    style: str | None = Field(None, description=f"{', '.join(ALL_STYLES)}.", json_schema_extra=one_of(*ALL_STYLES))
+    template: str | None = Field(
+        None, description=f"{', '.join(languages.FORMS)}.", json_schema_extra=one_of(*languages.FORMS)
+    )
+    language: str | None = Field(
+        None, description=f"{', '.join(languages.names())}.", json_schema_extra=one_of(*languages.names())
+    )
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="Draw the words of the template by this number.")
     hedge: bool = Field(False, description="Say how sure the model is.")
 
 
@@ -75,24 +162,25 @@ def router(models: Mapping[str, Served]) -> APIRouter:
             raise GraceError(f"there is no model {name!r}; there are {some(models)}")
         return models[name]
 
-    @routes.post("/predict", summary="The class of a row, and the probability of each")
+    @routes.post("/predict", summary="The class of a row, and the probability of each", responses=REFUSED)
     async def predict(asked: Ask) -> JSONResponse:
         served = chosen(asked.model)
-        row, filled = read_row(served.schema, asked.row, served.schema.names if asked.impute else ())
+        fill = served.schema.names if asked.impute else ()
+        row, filled = await asyncio.to_thread(read_row, served.schema, asked.row, fill)
         best, shares = await served.predict(row)
         each = [{"class": c, "probability": p} for c, p in zip(served.classes, shares, strict=False)] or None
         said = {"filled": {name: row[name] for name in filled}} if asked.impute else {}
         return JSONResponse({"class": served.classes[best], "probabilities": each, **said})
 
-    @routes.post("/explain", summary="Why this class rather than that one")
+    @routes.post("/explain", summary="Why this class rather than that one", responses=REFUSED)
     async def explain(asked: Why) -> JSONResponse:
         served = chosen(asked.model)
         saying: Any = {key: getattr(asked, key) for key in SAYING}
         _check_words(saying)
-        found = await served.explain(question(asked, served))
+        found = await served.explain(await asyncio.to_thread(question, asked, served))
         return JSONResponse(finite({**found.e.to_dict(), "text": found.e.text(**saying)}))
 
-    @routes.get("/schema", summary="The columns, classes and words of the models")
+    @routes.get("/schema", summary="The columns, classes and words of the models", responses=REFUSED_READING)
     async def schema() -> JSONResponse:
         said = [{"model": m.name, "examples": len(m.examples), **columns(m.schema, m.classes)} for m in models.values()]
         return JSONResponse(finite({"models": said, "styles": ALL_STYLES, "languages": languages.names()}))
@@ -106,14 +194,26 @@ def question(asked: Why, served: Served) -> Question:
     row, filled = read_row(schema, asked.row, schema.names if asked.impute else ())
     words = {*SAYING, "row", "model", "impute", "against", "ranges"}
     limits = {k: v for k, v in asked.model_dump(exclude=words).items() if v is not None}
+    for part in ("frozen", "increase_only", "decrease_only"):
+        limits[part] = list(dict.fromkeys(limits[part]))
+    limits["costs"] = {name: _cost(name, cost) for name, cost in asked.costs.items()}
     limits["ranges"] = {name: _range(schema, name, span) for name, span in asked.ranges.items()} or None
     if asked.against is not None:
         limits["against"] = next((c for c in served.classes if str(c) == str(asked.against)), asked.against)
     return Question(row, limits, filled, drawn=False)
 
 
-def _range(schema: Schema, name: str, span: list[Any]) -> list[Value | None]:
+def _cost(name: str, cost: Any) -> float:
+    number = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and abs(cost) < 1e300 else 0.0
+    if not number > 0:
+        raise GraceError(f"costs: column {name!r} needs a number above 0 and below 1e300, such as 2.5")
+    return number
+
+
+def _range(schema: Schema, name: str, span: Any) -> list[Value | None]:
     feature = schema[name]
+    if not isinstance(span, list):
+        raise GraceError(f"ranges: column {name!r} needs a list")
     if not isinstance(feature, Categorical) and len(span) != 2:
         raise GraceError(f"ranges: column {name!r} needs [low, high], with null for no bound; not {span!r}")
     return [None if end is None else cell(feature, end) for end in span]

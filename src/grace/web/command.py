@@ -18,13 +18,31 @@ CASE_STUDY = "Row 1 is the patient of the paper’s case study, whom the network
 UNSEEN = "Row 1 is one that the network has not seen."
 
 
+allow_host = click.option(
+    "--allow-host", multiple=True, metavar="NAME", help="Answer to this name too (repeat, or use commas; * for any)."
+)
+proxy = click.option(
+    "--proxy", multiple=True, metavar="ADDRESS", help="A server in front whose X-Forwarded headers are believed."
+)
+
+
 @click.command()
 @click.argument("directories", nargs=-1, metavar="[MODEL_DIR]...", type=click.Path(exists=True, file_okay=False))
 @click.option("--demo", is_flag=True, help="Train on embedded data and serve that.")
 @click.option("--data", multiple=True, metavar="NAME", help="With --demo: an embedded table; may be repeated.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 lets other machines in.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes any free one.")
-def serve(directories: tuple[str, ...], demo: bool, data: tuple[str, ...], host: str, port: int) -> None:
+@allow_host
+@proxy
+def serve(
+    directories: tuple[str, ...],
+    demo: bool,
+    data: tuple[str, ...],
+    host: str,
+    port: int,
+    allow_host: tuple[str, ...],
+    proxy: tuple[str, ...],
+) -> None:
     """Serve a page on which to explain rows, try changes and share what was found; and a JSON API.
 
     \b
@@ -32,22 +50,25 @@ def serve(directories: tuple[str, ...], demo: bool, data: tuple[str, ...], host:
       grace serve --demo
       grace serve --demo --data cancer95 --data adult
       grace serve model/ --port 8080
+      grace serve model/ --allow-host grace.example.org --proxy 127.0.0.1
     """
     if demo == bool(directories) or (data and not demo):
         raise click.UsageError("give one or more MODEL_DIR (see grace train), or --demo with --data NAME")
     try:
-        from grace.web.guard import listen, run
+        from grace.web.hosts import hosts_of
         from grace.web.pages import create_app
+        from grace.web.server import listen, proxies_of, run
     except ImportError as reason:
         raise GraceError(f"the page needs more packages ({reason.name}); pip install 'grace-xai[web]'") from reason
     import torch
 
+    hosts, proxies = hosts_of(host, allow_host), proxies_of(proxy)
     listen(host, port).close()  # a port that is taken is found out before the training
     torch.set_num_threads(1)  # small networks: one row is too little work to share
     sys.setswitchinterval(SWITCH)
     models = [trained(name) for name in dict.fromkeys(data or ("cancer95",))] if demo else opened(directories)
-    app = create_app(models)
-    run(app, host, port, lambda address: click.echo(f"The page is at {address} (Ctrl-C to stop).", err=True))
+    app = create_app(models, hosts)
+    run(app, host, port, lambda address: click.echo(f"The page is at {address} (Ctrl-C to stop).", err=True), proxies)
     click.echo("Stopped.", err=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -15,17 +16,18 @@ from grace.pictures import STYLE
 from grace.report import LOOK
 from grace.web import api
 from grace.web.downloads import KINDS, download
-from grace.web.guard import HEADERS, Kept, guard
+from grace.web.forms import sent_fields
+from grace.web.guard import Kept
+from grace.web.hosts import Hosts
 from grace.web.refusing import refusals
 from grace.web.rows import parse_table, read_row
-from grace.web.sending import sent_row
 from grace.web.served import Served
 from grace.web.showing import Pages
 from grace.web.state import State, read_state
 
 
-def create_app(models: Sequence[Served]) -> FastAPI:
-    """The page and the API of one or more models."""
+def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
+    """The page and the API of one or more models, under the names in `hosts`; any name if none are given."""
     if not models:
         raise GraceError("there is no model to serve; give a directory, or --demo")
     offered = {m.name: m for m in models}
@@ -42,36 +44,40 @@ def create_app(models: Sequence[Served]) -> FastAPI:
     app.include_router(api.router(offered))
     look = STYLE + LOOK
 
+    @app.get("/health", summary="Whether the server answers, and for which models", responses=api.REFUSED_READING)
+    async def health() -> api.Health:
+        return api.Health(status="ok", models=list(offered), version=__version__)
+
     @app.get("/look.css", include_in_schema=False)
     def colours() -> Response:
         return Response(look, media_type="text/css")
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
-        pairs, state, errors = pages.read(request)
+        pairs, state, errors = await pages.read(request)
         if pairs and not errors and pairs != pages.pairs(state):
             return RedirectResponse(pages.address(state), 303)
         return await pages.page(state, errors)
 
     @app.get("/answer", include_in_schema=False)
     async def answer(request: Request) -> Response:
-        _, state, errors = pages.read(request)
+        _, state, errors = await pages.read(request)
         parts = await pages.answer(state, errors, full=False)
         return pages.show("answer.html", parts, url=("HX-Push-Url", state))
 
     @app.get("/more", include_in_schema=False)
     async def more(request: Request) -> Response:
-        _, state, errors = pages.read(request)
+        _, state, errors = await pages.read(request)
         return pages.show("more.html", {**await pages.answer(state, errors, full=True), "late": True})
 
     @app.get("/moved", include_in_schema=False)
     async def moved(request: Request) -> Response:
-        _, state, errors = pages.read(request)
+        _, state, errors = await pages.read(request)
         return pages.show("moved.html", await pages.moved(state, errors), url=("HX-Replace-Url", state))
 
     @app.get("/download/why.{kind}", include_in_schema=False)
     async def file(kind: str, request: Request) -> Response:
-        _, state, errors = pages.read(request)
+        _, state, errors = await pages.read(request)
         if kind not in KINDS:
             raise HTTPException(404, f"There is no such file; there are {', '.join(KINDS)}.")
         if errors:
@@ -82,14 +88,16 @@ def create_app(models: Sequence[Served]) -> FastAPI:
 
     @app.post("/row", include_in_schema=False)
     async def own_row(request: Request) -> Response:
-        sent = await sent_row(request)
+        sent = await sent_fields(request)
         served = offered.get(sent.get("model", ""), models[0])
         number = sent.get("number", "").strip() or "1"
         try:
             if not (number.isascii() and number.isdigit() and len(number) < 10):
                 raise GraceError(f"row {number!r}: give a whole number; 1 is the first")
-            table = parse_table(sent.get("file", "").strip() or sent.get("text", ""), int(number))
-            row, filled = read_row(served.schema, table, served.schema.names if sent.get("impute") == "yes" else ())
+            pasted = sent.get("file", "").strip() or sent.get("text", "")
+            table = await asyncio.to_thread(parse_table, pasted, int(number))
+            fill = served.schema.names if sent.get("impute") == "yes" else ()
+            row, filled = await asyncio.to_thread(read_row, served.schema, table, fill)
         except GraceError as reason:
             state = read_state([("model", served.name)], offered)[0]
             return await pages.page(state, [], wrong=str(reason), pasted=sent.get("text", ""))
@@ -101,6 +109,5 @@ def create_app(models: Sequence[Served]) -> FastAPI:
         body = json.dumps({"row": served.example(1), "max_features": 2, "prove": True}, ensure_ascii=False, indent=1)
         return pages.show("api.html", {"routes": api.described(app.openapi()), "shown": body, "served": served})
 
-    guard(app, HEADERS)
-    refusals(app, pages)
+    refusals(app, pages, hosts)
     return app

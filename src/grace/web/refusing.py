@@ -9,24 +9,30 @@ from starlette.exceptions import HTTPException as Refusal
 
 from grace.errors import GraceError
 from grace.web import api
-from grace.web.guard import HEADERS, TOO_LONG, Limited
-from grace.web.served import BusyError
+from grace.web.guard import HEADERS, Guard, allowed_methods
+from grace.web.hosts import Hosts
+from grace.web.lanes import MOST_OF_ONE, BusyError, GreedyError
 from grace.web.showing import Pages
 
 BUSY = "Too many questions are waiting. Try again in a moment."
+GREEDY = f"{MOST_OF_ONE} questions of yours are waiting already. Wait for some of their answers, then ask again."
 BROKEN = "Something went wrong here. The server's log says what."
+RETRY = {"Retry-After": "5"}
 
 
-def refusals(app: FastAPI, pages: Pages) -> None:
-    """Teach the app what to say."""
+def refusals(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
+    """Teach the app what to refuse, and what to say."""
 
-    def refuse(request: Request, message: str, status: int) -> Response:
-        if request.url.path.startswith("/api/"):
-            return JSONResponse({"error": message}, status)
+    def refuse(request: Request, message: str, status: int, headers: dict[str, str] | None = None) -> Response:
+        message = message.encode("utf-8", "replace").decode()  # JSON may hold half a character
+        if request.url.path.startswith("/api/") or request.url.path == "/health":
+            return JSONResponse({"error": message}, status, headers)
         part = "HX-Request" in request.headers
-        return pages.show("wrong.html" if part else "message.html", {"message": message}, status)
+        response = pages.show("wrong.html" if part else "message.html", {"message": message}, status)
+        response.headers.update(headers or {})
+        return response
 
-    app.add_middleware(Limited, refuse=lambda request: refuse(request, TOO_LONG, 413))
+    app.add_middleware(Guard, refuse=refuse, hosts=hosts, abandon=True)
 
     @app.exception_handler(GraceError)
     def wrong(request: Request, reason: Exception) -> Response:
@@ -39,17 +45,21 @@ def refusals(app: FastAPI, pages: Pages) -> None:
 
     @app.exception_handler(BusyError)
     def busy(request: Request, reason: Exception) -> Response:
-        return refuse(request, BUSY, 503)
+        return refuse(request, BUSY, 503, RETRY)
+
+    @app.exception_handler(GreedyError)
+    def greedy(request: Request, reason: Exception) -> Response:
+        return refuse(request, GREEDY, 429, RETRY)
 
     @app.exception_handler(Refusal)
     def refused(request: Request, reason: Exception) -> Response:
         assert isinstance(reason, Refusal)
         words = {404: "There is no such page.", 405: "This address cannot be used like that."}
         own = isinstance(reason, HTTPException) or reason.status_code not in words
-        return refuse(request, str(reason.detail) if own else words[reason.status_code], reason.status_code)
+        headers = {"Allow": allowed_methods(app, request.scope)} if reason.status_code == 405 else None
+        message = str(reason.detail) if own else words[reason.status_code]
+        return refuse(request, message, reason.status_code, headers)
 
     @app.exception_handler(Exception)
     def broken(request: Request, reason: Exception) -> Response:
-        response = refuse(request, BROKEN, 500)
-        response.headers.update(HEADERS)  # this one is made outside the guard
-        return response
+        return refuse(request, BROKEN, 500, HEADERS)  # this one is made outside the guard

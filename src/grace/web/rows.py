@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -24,6 +25,9 @@ from grace.schema import Schema
 
 NOTHING = ("", "?", "na", "n/a", "nan", "null", "none")  # how a missing cell is written in tables
 LONGEST = 60  # characters of a wrong cell that an error repeats
+LONGEST_CELL = 10_000  # characters
+LONGEST_NUMBER = 1_000
+MOST_COLUMNS = 50_000
 
 LATEST = 2_900_000  # days around 1970 that a date may be away: to the year 9909
 
@@ -33,12 +37,15 @@ Cells = dict[str, Value | None]
 
 def cell(feature: Feature, sent: Any) -> Value:
     """The cell that was sent for a feature, as text or as JSON has it."""
+    if isinstance(sent, str) and len(sent) > (LONGEST_CELL if isinstance(feature, Categorical) else LONGEST_NUMBER):
+        raise GraceError(f"column {feature.name!r}: the cell has {len(sent)} characters; shorten it")
     if isinstance(feature, Categorical):
         for category in feature.categories:
             if category == sent and isinstance(category, bool) == isinstance(sent, bool):
                 return category
-        found = next((c for c in feature.categories if str(c) == str(sent).strip()), None)
-        if found is None or isinstance(sent, list | dict):
+        said = str(sent).strip() if isinstance(sent, str | int | float) else None
+        found = next((c for c in feature.categories if str(c) == said), None)
+        if found is None:
             raise GraceError(
                 f"column {feature.name!r}: unknown category {_short(sent)}; use one of {some(feature.categories)}"
             )
@@ -101,12 +108,17 @@ def read_row(schema: Schema, sent: Mapping[str, Any], fill: Collection[str] = ()
     """A whole row, and which of its cells were missing and filled in as in training: of the columns in `fill`. Missing
     cells of others are an error, unless the model takes them."""
     names = schema.names
+    if len(sent) > max(MOST_COLUMNS, 2 * len(names)):
+        raise GraceError(f"the row has {len(sent)} columns; drop those that the model does not know")
     if has_groups(schema):
         row_of = gathered(schema, pd.DataFrame([dict(sent)]))
         sent = {str(name): plain(row_of[name].iloc[0]) for name in row_of}
+    known = set(names)
     for column in sent:
-        if column not in names and column != schema.target:
-            raise GraceError(f"column {column!r} is unknown to the model; drop or rename it; known are {some(names)}")
+        if column not in known and column != schema.target:
+            raise GraceError(
+                f"column {_short(column)} is unknown to the model; drop or rename it; known are {some(names)}"
+            )
     row: Cells = {}
     gone = []
     for feature in schema.features:
@@ -129,13 +141,10 @@ def parse_table(sent: str, number: int = 1) -> dict[str, Any]:
     sent = sent.lstrip("\ufeff").strip()
     if not sent:
         raise GraceError("there is no row: paste a line of column names and a line of values, or choose a file")
-    rows = _json_rows(sent) if sent[0] in "{[" else _csv_rows(sent)
-    if not 1 <= number <= len(rows):
-        raise GraceError(f"row {number} is not there; the table has {len(rows)} row(s)")
-    return rows[number - 1]
+    return _json_row(sent, number) if sent[0] in "{[" else _csv_row(sent, number)
 
 
-def _json_rows(sent: str) -> list[dict[str, Any]]:
+def _json_row(sent: str, number: int) -> dict[str, Any]:
     try:
         found = json.loads(sent)
     except (ValueError, RecursionError) as reason:
@@ -145,26 +154,49 @@ def _json_rows(sent: str) -> list[dict[str, Any]]:
     rows = found if isinstance(found, list) else [found]
     if not rows or not all(isinstance(r, dict) for r in rows):
         raise GraceError('the JSON must be an object such as {"column": 1.5}, or a list of them')
-    return rows
+    row: dict[str, Any] = rows[_place(number, len(rows))]
+    return row
 
 
-def _csv_rows(sent: str) -> list[dict[str, Any]]:
-    head = sent.splitlines()[0]
+def _csv_row(sent: str, number: int) -> dict[str, Any]:
+    head = sent[: sent.find("\n")]
     mark = max(",;\t", key=head.count)
+    names: list[str] = []
+    wanted: list[str] = []
+    count = 0
     try:
-        lines = [line for line in csv.reader(io.StringIO(sent), delimiter=mark, strict=True) if line]
+        for line in csv.reader(io.StringIO(sent), delimiter=mark, strict=True):
+            if not names:
+                names = _header(line)
+            elif line:
+                count += 1
+                if len(line) != len(names):
+                    many = f"{len(line)} cells, but there are {len(names)} column names"
+                    raise GraceError(f"row {count} has {many}; correct the row")
+                wanted = line if count == number else wanted
     except csv.Error as reason:
         raise GraceError(f"this is not CSV: {reason}; check the quotation marks") from reason
-    if len(lines) < 2:
+    if count == 0:
         raise GraceError("the CSV has one line only; the first must be the column names, the next the values")
-    names = [name.strip() for name in lines[0]]
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise GraceError(f"column {name!r} occurs twice; rename or drop one of them")
-    for i, line in enumerate(lines[1:], 1):
-        if len(line) != len(names):
-            raise GraceError(f"row {i} has {len(line)} cells, but there are {len(names)} column names; correct the row")
-    return [dict(zip(names, line, strict=True)) for line in lines[1:]]
+    _place(number, count)
+    return dict(zip(names, wanted, strict=True))
+
+
+def _header(line: list[str]) -> list[str]:
+    names = [name.strip() for name in line]
+    if len(names) > MOST_COLUMNS:
+        raise GraceError(f"the CSV has {len(names)} columns; the most is {MOST_COLUMNS}")
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise GraceError(f"column {_short(twice)} occurs twice; rename or drop one of them")
+    return names
+
+
+def _place(number: int, count: int) -> int:
+    """Where the row with this number stands among so many."""
+    if not 1 <= number <= count:
+        raise GraceError(f"row {number} is not there; the table has {count} row(s)")
+    return number - 1
 
 
 def written(feature: Feature, value: Value | None) -> str:

@@ -7,13 +7,11 @@ the row alone are asked together: an answer is the same in a batch, and ten cost
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,36 +23,11 @@ from grace.features import Value
 from grace.groups import gathered
 from grace.pictures import svg_columns
 from grace.schema import Schema
+from grace.web.lanes import Lane
 from grace.web.rows import Cells, filled, read_row, sent
 
-T = TypeVar("T")
-
-MOST_WAITING = 200  # questions a lane may have before it turns further ones away
 MOST_KEPT = 256  # answers that are remembered
-MOST_TOGETHER = 32  # questions asked as one batch
 BUDGET = 1.0  # seconds for a proof
-
-
-class BusyError(Exception):
-    """Too many questions are waiting."""
-
-
-class Lane:
-    """One thread with an explainer of its own."""
-
-    def __init__(self, explainer: Explainer) -> None:
-        self.explainer = explainer
-        self.pool = ThreadPoolExecutor(1)
-        self.waiting = 0
-
-    async def run(self, work: Callable[[Explainer], T]) -> T:
-        if self.waiting >= MOST_WAITING:
-            raise BusyError
-        self.waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self.pool, work, self.explainer)
-        finally:
-            self.waiting -= 1
 
 
 @dataclass(frozen=True)
@@ -97,9 +70,6 @@ class Answer:
     columns: list[list[str]]
 
 
-Waiting = tuple[Question, "asyncio.Future[Answer]"]
-
-
 class Served:
     """A model with its example rows."""
 
@@ -114,8 +84,6 @@ class Served:
         self.most = min(explainer.settings.max_features, len(self.schema))
         self.instant, self.quick, self.slow = Lane(explainer), Lane(copied(explainer)), Lane(copied(explainer))
         self.answers: OrderedDict[Hashable, Answer] = OrderedDict()
-        self.waiting: dict[str, list[Waiting]] = {}
-        self.asking: asyncio.Task[None] | None = None
         known = explainer.background_rows
         frames = [] if first is None else [gathered(self.schema, first)[self.schema.names]]
         if known is not None:
@@ -157,52 +125,15 @@ class Served:
         if question.hard:
             (answer,) = await self.slow.run(lambda ex: ask(ex, [question]))
         else:
-            answer = await self._together(question)
+            answer = await self.quick.run_together(ask, question, question.terms)
         self.answers[key] = answer
         while len(self.answers) > MOST_KEPT:
             self.answers.popitem(last=False)
         return answer
 
-    async def _together(self, question: Question) -> Answer:
-        """Wait for the next batch of questions on the same terms."""
-        if sum(map(len, self.waiting.values())) >= MOST_WAITING:
-            raise BusyError
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.waiting.setdefault(question.terms, []).append((question, answer))
-        if self.asking is None or self.asking.done():
-            self.asking = asyncio.create_task(self._ask_all())
-        return await answer
-
-    async def _ask_all(self) -> None:
-        """Ask batch after batch until nothing waits; terms take turns."""
-        while self.waiting:
-            terms = next(iter(self.waiting))
-            group = self.waiting.pop(terms)
-            now, later = group[:MOST_TOGETHER], group[MOST_TOGETHER:]
-            if later:
-                self.waiting[terms] = later
-            await self._ask(now)
-
-    async def _ask(self, group: list[Waiting]) -> None:
-        questions = [question for question, _ in group]
-        try:
-            answers = await self.quick.run(lambda ex: ask(ex, questions))
-        except Exception as reason:
-            if len(group) == 1:
-                _, waiting = group[0]
-                if not waiting.done():
-                    waiting.set_exception(reason)
-                return
-            for one in group:  # the others need not suffer
-                await self._ask([one])
-            return
-        for (_, waiting), answer in zip(group, answers, strict=True):
-            if not waiting.done():
-                waiting.set_result(answer)
-
     def close(self) -> None:
         for lane in (self.instant, self.quick, self.slow):
-            lane.pool.shutdown(wait=False, cancel_futures=True)
+            lane.close()
 
 
 def copied(explainer: Explainer) -> Explainer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ STYLE_WORDS = {
 }
 FORM_WORDS = {"had": "had it been otherwise", "because": "because", "typical": "beside what is typical"}
 MOST_BARS = 5
+MOST_ERRORS = 20  # that a page lists
 
 
 class Pages:
@@ -44,12 +46,17 @@ class Pages:
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
 
-    def read(self, request: Request) -> tuple[list[tuple[str, str]], State, list[str]]:
+    async def read(self, request: Request) -> tuple[list[tuple[str, str]], State, list[str]]:
+        """What the address asks for; it may be long, so that others are served meanwhile."""
+        return await asyncio.to_thread(self._read, request.url.query)
+
+    def _read(self, query: str) -> tuple[list[tuple[str, str]], State, list[str]]:
         try:
-            pairs = parse_qsl(request.url.query, keep_blank_values=True, max_num_fields=20_000)
+            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=20_000)
         except ValueError:
             raise HTTPException(413, "The address has too many parts.") from None
-        return pairs, *read_state(pairs, self.models)
+        state, errors = read_state(pairs, self.models)
+        return pairs, state, errors[:MOST_ERRORS]
 
     async def page(self, state: State, errors: list[str], wrong: str = "", pasted: str = "") -> Response:
         """The whole page. `wrong` says what is the matter with a row that was sent."""
@@ -186,4 +193,5 @@ class Pages:
     ) -> HTMLResponse:
         wrong = parts.get("errors") or parts.get("moved_errors")
         headers = {} if url is None or wrong else {url[0]: self.address(url[1])}
-        return HTMLResponse(self.templates.get_template(name).render(**parts), status, headers)
+        html = self.templates.get_template(name).render(**parts)
+        return HTMLResponse(html.encode("utf-8", "replace"), status, headers)  # JSON may hold half a character

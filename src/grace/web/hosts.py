@@ -1,0 +1,99 @@
+"""Which names a server answers to, and whose pages may send to it.
+
+A page of any website can make a browser send requests to this machine. Two checks keep them out: the `Host` that was
+asked for has to be one that is served (an attacker's name that was made to point here, DNS rebinding, is not), and
+what is sent has to come from a page of this very server (`Sec-Fetch-Site`, `Origin`). Programs send neither header.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from grace.errors import GraceError
+
+ANY = "*"
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
+READING = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """The names that are served: `own` by where the server listens, `allowed` by request ("*" for any name), and
+    with `numeric` every address that is written in numbers: nobody can make such a name point elsewhere."""
+
+    own: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset({ANY})
+    numeric: bool = False
+
+    def serve(self, host: str) -> bool:
+        """Whether a `Host` header, port included, names this server."""
+        name = name_of(host)
+        if ANY in self.allowed or name in self.own or name in self.allowed:
+            return True
+        return self.numeric and _address(name) is not None
+
+    def cross_site(self, method: str, headers: Mapping[str, str]) -> bool:
+        """Whether a page of another site makes this request. Following a link from there is no offence."""
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        if method in READING:
+            followed = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
+            return site in ("cross-site", "same-site") and not followed
+        if site not in (None, "same-origin", "none"):
+            return True
+        if origin is None or (origin == "null" and site == "same-origin"):
+            return False
+        return not self._own_page(origin, headers.get("host", ""))
+
+    def _own_page(self, origin: str, host: str) -> bool:
+        sent_from = origin.lower().partition("://")[2]
+        return sent_from != "" and (sent_from == host.lower() or name_of(sent_from) in self.allowed)
+
+
+def hosts_of(host: str, allowed: Iterable[str] = ()) -> Hosts:
+    """The names of a server that listens at `host`. At 0.0.0.0 or ::, those of this machine and all numeric addresses.
+    Names in `allowed` may be joined by commas."""
+    names = frozenset(_checked(name) for given in allowed for name in given.split(",") if name.strip())
+    address = _address(host)
+    if host and not (address is not None and address.is_unspecified):
+        return Hosts(LOCAL | {name_of(f"[{host}]" if ":" in host else host)}, names)
+    machine = socket.gethostname().lower()
+    short = machine.partition(".")[0]
+    return Hosts(LOCAL | {machine, short, f"{short}.local"}, names, numeric=True)
+
+
+def client_of(address: str) -> str:
+    """Who a request is from, for limits: the address, of IPv6 the network that one customer has."""
+    found = _address(address)
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(found.ipv4_mapped or ipaddress.IPv6Network((found, 64), strict=False))
+    return address
+
+
+def name_of(host: str) -> str:
+    """The name in "name:port", in the one form in which names are compared; empty if there is none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").removesuffix(".")
+    except ValueError:
+        return ""
+
+
+def _checked(name: str) -> str:
+    name = name.strip().lower().removesuffix(".").removeprefix("[").removesuffix("]")
+    if name != ANY and _address(name) is None and not NAME.fullmatch(name):
+        raise GraceError(
+            f"host {name!r}: give a name such as grace.example.org, without http:// and port, or * for any"
+        )
+    return name
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
