@@ -95,12 +95,12 @@ def test_move_a_slider_until_the_class_flips(browser: Browser, demo: str) -> Non
         assert values == [str(v) for v in range(9, 0, -1)]
         status.get_by_text("Now the model says benign").wait_for()
         assert page.evaluate("document.activeElement.className") == "slide"
-        page.wait_for_url("**/?row=1&now.bare_nuclei=1&now.normal_nucleoli=2")
+        page.wait_for_url("**/?row=0&now.bare_nuclei=1&now.normal_nucleoli=2")
         page.reload()
         assert "Now the model says benign" in status.inner_text()
         page.get_by_role("link", name="Put all 2 values back").click()
         status.get_by_text("The model says malignant").wait_for()
-        page.wait_for_url("**/?row=1")
+        page.wait_for_url("**/?row=0")
         page.get_by_role("link", name="Try it: move the row there").click()
         status.get_by_text("Now the model says benign").wait_for()
         page.get_by_role("button", name="Explain the row as moved").click()
@@ -126,9 +126,9 @@ def test_freeze_language_and_the_way_back(browser: Browser, demo: str) -> None:
         page.get_by_label("Language").select_option("de")
         expect(sentence).to_contain_text("Wäre")
         assert sentence.get_attribute("lang") == "de"
-        page.wait_for_url("**/?row=1&freeze=bare_nuclei&language=de")
+        page.wait_for_url("**/?row=0&freeze=bare_nuclei&language=de")
         page.go_back()
-        page.wait_for_url("**/?row=1&freeze=bare_nuclei")
+        page.wait_for_url("**/?row=0&freeze=bare_nuclei")
         expect(sentence).to_contain_text("Had")
         assert page.get_by_label("keep bare nuclei as it is").is_checked()
         page.get_by_label("Most changes").fill("1")
@@ -153,9 +153,9 @@ def test_by_keyboard_alone(browser: Browser, demo: str) -> None:
             if order[-1] == "row":
                 break
         page.keyboard.press("Control+a")
-        page.keyboard.type("2")
+        page.keyboard.type("1")
         page.keyboard.press("Enter")
-        page.wait_for_url("**/?row=2")
+        page.wait_for_url("**/?row=1")
         page.locator("#proof-head").wait_for()
         page.locator("#find").wait_for(state="hidden")
         page.locator("#rest > summary").focus()
@@ -167,7 +167,7 @@ def test_by_keyboard_alone(browser: Browser, demo: str) -> None:
         page.keyboard.press("Tab")  # keep
         page.keyboard.press("Tab")  # slider
         page.keyboard.press("End")
-        page.wait_for_url("**/?row=2&now.mitoses=10")
+        page.wait_for_url("**/?row=1&now.mitoses=10")
         assert page.locator("#others .card:visible").count() == 1  # stays where it is while it is moved
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
@@ -201,7 +201,7 @@ def test_without_scripts(browser: Browser, demo: str) -> None:
         page.get_by_role("link", name="See the proof and other answers").click()
         assert "Proven" in page.locator("#more").inner_text()
         page.get_by_role("button", name="Next row").click()
-        assert page.url.startswith(f"{demo}?row=2")
+        assert page.url.startswith(f"{demo}?row=1")
 
 
 def test_a_row_of_ones_own_with_hostile_names(browser: Browser, evil: str, tmp_path: Path) -> None:

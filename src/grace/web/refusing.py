@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException as Refusal
 from grace.errors import GraceError
 from grace.web import api
 from grace.web.guard import HEADERS, TOO_LONG, Limited
+from grace.web.messages import message
 from grace.web.served import BusyError
 from grace.web.showing import Pages
 
@@ -20,17 +21,21 @@ BROKEN = "Something went wrong here. The server's log says what."
 def refusals(app: FastAPI, pages: Pages) -> None:
     """Teach the app what to say."""
 
-    def refuse(request: Request, message: str, status: int) -> Response:
+    def refuse(request: Request, reason: str | GraceError, status: int) -> Response:
+        error = GraceError(reason) if isinstance(reason, str) else reason
         if request.url.path.startswith("/api/"):
-            return JSONResponse({"error": message}, status)
+            return JSONResponse({"error": str(error)}, status)
         part = "HX-Request" in request.headers
-        return pages.show("wrong.html" if part else "message.html", {"message": message}, status)
+        code = pages.code_of(*(request.query_params.get(key, "") for key in ("language", "model")))
+        parts = {**pages.common(code), "message": message(error, code)}
+        return pages.show("wrong.html" if part else "message.html", parts, status)
 
     app.add_middleware(Limited, refuse=lambda request: refuse(request, TOO_LONG, 413))
 
     @app.exception_handler(GraceError)
     def wrong(request: Request, reason: Exception) -> Response:
-        return refuse(request, str(reason), 422)
+        assert isinstance(reason, GraceError)
+        return refuse(request, reason, 422)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, reason: Exception) -> Response:
