@@ -87,6 +87,8 @@ def wanted_of(said: str) -> Wanted:
             return within(float(low), float(high))
         if name == "by":
             return by(rest if "%" in rest else float(rest))
+    except GraceError:
+        raise
     except ValueError:
         pass
     raise GraceError(

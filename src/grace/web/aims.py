@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from grace.errors import GraceError
+from grace.numerals import decimal
 from grace.wanted import wanted_of
-from grace.web.rows import plainly
 
 USUAL_AIM = "by +10 %"
 KINDS = ("by_more_share", "by_less_share", "by_more", "by_less", "above", "below", "within")
@@ -24,9 +24,9 @@ class Aim:
     @property
     def text(self) -> str:
         """As `wanted_of` reads it."""
-        number = plainly(self.number)
+        number = f"{decimal(self.number):f}"
         if self.kind == "within":
-            return f"within {number} {plainly(self.upper or 0.0)}"
+            return f"within {number} {decimal(self.upper or 0.0):f}"
         if self.kind in ("above", "below"):
             return f"{self.kind} {number}"
         sign = "+" if self.kind.startswith("by_more") else "-"
@@ -38,7 +38,7 @@ def read_aim(said: str) -> Aim:
     wanted = wanted_of(said)
     ends = [end for end in (wanted.low, wanted.high) if math.isfinite(end)]
     if not ends:
-        raise GraceError(NOT_FINITE, number=said)
+        raise GraceError(NO_NUMBER, number=said)
     if not wanted.of_row:
         if len(ends) == 2:
             return Aim("within", wanted.low, wanted.high)
@@ -61,8 +61,8 @@ def _number(said: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise GraceError(NOT_FINITE, number=said)
+        raise GraceError(NO_NUMBER, number=said)
     return number
 
 
-NOT_FINITE = "{number!r} is not what a number should have been; write it like 1.5"
+NO_NUMBER = "{number!r} is not what a number should have been; write it like 1.5"

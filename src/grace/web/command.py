@@ -92,9 +92,10 @@ def opened(directories: tuple[str, ...], rows: str | None) -> list[Served]:
 def shortened_table(path: str) -> pd.DataFrame:
     """The first rows of the table to go through."""
     from grace.terminal import read_table
-    from grace.web.examples import MOST_ROWS
+    from grace.web import examples
 
-    table = read_table(path)
-    if len(table) > MOST_ROWS:
-        click.echo(f"{path} has {len(table):,} rows; the page goes through the first {MOST_ROWS:,}.", err=True)
-    return table.head(MOST_ROWS).copy()
+    table, most = read_table(path), examples.MOST_ROWS
+    if len(table) > most:
+        click.echo(f"{path} has {len(table):,} rows; the page goes through the first {most:,}.", err=True)
+        table = table.head(most).copy()  # without the memory of the others
+    return table

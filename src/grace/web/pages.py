@@ -27,6 +27,8 @@ from grace.web.served import Served
 from grace.web.showing import Pages
 from grace.web.state import State, read_state
 
+NO_FILE = "There is no such file; there are json, html, svg, png."
+
 
 def preferred(accepted: str, schema: Schema) -> str:
     """The language that a browser asks for (RFC 9110, Accept-Language), if the schema has words in it; else the
@@ -100,7 +102,7 @@ def create_app(models: Sequence[Served]) -> FastAPI:
     async def file(kind: str, request: Request) -> Response:
         _, state, errors = pages.read(request)
         if kind not in KINDS:
-            raise HTTPException(404, f"There is no such file; there are {', '.join(KINDS)}.")
+            raise HTTPException(404, NO_FILE)
         if errors:
             raise errors[0]
         if state.unfit is not None:

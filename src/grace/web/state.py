@@ -39,6 +39,11 @@ Pairs = Sequence[tuple[str, str]]
 MOST_ANSWERS = 5
 ANSWERS = 3
 ALL_STYLES = (*STYLES, "auto")
+WHOLE = {
+    "row": "row={said!r}: give a whole number from {low} to {high}",
+    "k": "k={said!r}: give a whole number from {low} to {high}",
+    "n": "n={said!r}: give a whole number from {low} to {high}",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,8 +297,7 @@ class Reader:
             return None
         if said.isascii() and said.isdigit() and len(said) < 10 and low <= int(said) <= high:
             return int(said)
-        message = "{key}={said!r}: give a whole number from {low} to {high}"
-        self.errors.append(GraceError(message, key=key, said=said, low=low, high=high))
+        self.errors.append(GraceError(WHOLE[key], said=said, low=low, high=high))
         return None
 
     def aim(self) -> str | None:

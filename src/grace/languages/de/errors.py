@@ -46,13 +46,13 @@ ERRORS: Mapping[str, str] = {
     "row {row} is not there; the rows are 0 to {last}": "Zeile {row} gibt es nicht; es gibt die Zeilen 0 bis {last}",
     "row {number!r}: give a whole number; 0 is the first": "Zeile „{number}“: bitte eine ganze Zahl; 0 ist die erste",
     'this is not JSON of a table: it is nested too deep; write it like {"column": 1.5}': (
-        'das ist kein JSON einer Tabelle: zu tief verschachtelt; bitte wie {"column": 1.5} schreiben'
+        'das ist kein JSON einer Tabelle: zu tief verschachtelt; bitte wie {"spalte": 1.5} schreiben'
     ),
     'this is not JSON (line {line}, character {place}); write it like {{"column": 1.5}}': (
-        'das ist kein JSON (Zeile {line}, Zeichen {place}); bitte wie {{"column": 1.5}} schreiben'
+        'das ist kein JSON (Zeile {line}, Zeichen {place}); bitte wie {{"spalte": 1.5}} schreiben'
     ),
     'the JSON must be an object such as {"column": 1.5}, or a list of them': (
-        'das JSON muss ein Objekt wie {"column": 1.5} sein oder eine Liste davon'
+        'das JSON muss ein Objekt wie {"spalte": 1.5} sein oder eine Liste davon'
     ),
     "this is not CSV: a cell is broken off or too long; check the quotation marks": (
         "das ist kein CSV: eine Zelle bricht ab oder ist zu lang; bitte die Anführungszeichen prüfen"
@@ -76,12 +76,18 @@ ERRORS: Mapping[str, str] = {
         "Spalte „{column}“: jede Kategorie ist ausgeschlossen; eine übrig lassen, oder das Merkmal beibehalten"
     ),
     "unknown class {label!r}; the classes are {known}": "unbekannte Klasse „{label}“; die Klassen sind {known}",
-    "{key}={said!r}: give a whole number from {low} to {high}": (
-        "{key}={said}: bitte eine ganze Zahl von {low} bis {high}"
+    "row={said!r}: give a whole number from {low} to {high}": (
+        "Zeile „{said}“: bitte eine ganze Zahl von {low} bis {high}"
+    ),
+    "k={said!r}: give a whole number from {low} to {high}": (
+        "Änderungen höchstens „{said}“: bitte eine ganze Zahl von {low} bis {high}"
+    ),
+    "n={said!r}: give a whole number from {low} to {high}": (
+        "Antworten „{said}“: bitte eine ganze Zahl von {low} bis {high}"
     ),
     "{key}={said!r} is unknown; use one of {known}": "{key}={said} ist unbekannt; möglich sind {known}",
     "{number!r} is not what a number should have been; write it like 1.5": (
-        "„{number}“ sagt nicht, was die Zahl hätte sein sollen; bitte wie 1.5 schreiben"
+        "„{number}“ sagt nicht, was die Zahl sein sollte; bitte wie 1.5 schreiben"
     ),
     # what was asked for
     "feature {name!r}: low={low} lies above high={high}": (
@@ -110,7 +116,7 @@ ERRORS: Mapping[str, str] = {
     ),
     "by({difference!r}): a difference of 0 is none": "ein Unterschied von 0 ist keiner",
     "{said!r}: say what the number should have been: above 10, below 10, within 5 10, by -3, by +10 %": (
-        "„{said}“ sagt nicht, was die Zahl hätte sein sollen: above 10, below 10, within 5 10, by -3, by +10 %"
+        "„{said}“ sagt nicht, was die Zahl sein sollte; in Adressen: above 10, below 10, within 5 10, by -3, by +10 %"
     ),
     "{name}({value!r}): it must be a number": "„{value}“ ist keine Zahl",
     # the server
@@ -123,7 +129,9 @@ ERRORS: Mapping[str, str] = {
     "What was sent is too long; the most is 1 MB.": "Was gesendet wurde, ist zu lang; mehr als 1 MB geht nicht.",
     "There is no such page.": "Diese Seite gibt es nicht.",
     "This address cannot be used like that.": "Diese Adresse lässt sich so nicht verwenden.",
-    "There is no such file; there are json, html, svg, png.": "Diese Datei gibt es nicht; es gibt json, html, svg, png.",
+    "There is no such file; there are json, html, svg, png.": (
+        "Diese Datei gibt es nicht; es gibt json, html, svg, png."
+    ),
     "The address has too many parts.": "Die Adresse hat zu viele Teile.",
     "Send the row by the form on the page, or to /api/explain as JSON.": (
         "Bitte die Zeile über das Formular der Seite senden, oder an /api/explain als JSON."
