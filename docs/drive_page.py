@@ -1,7 +1,7 @@
 """Drive `grace serve` in a real browser and keep pictures to look at:  python docs/drive_page.py [FOLDER]
 
-A model of one's own (XGBoost, saved as model.json) with a table of one's own (CSV with a customer number, a missing cell
-and a row that does not fit), and a network that predicts a number; in English and German, on a desktop and on a phone.
+A model of one's own (XGBoost, saved as model.json) with a table of one's own (CSV with a customer number, a missing
+cell and a row that does not fit), and one that predicts a number; in English and German, on a desktop and on a phone.
 Needs the extra `dev` and a Chromium (set CHROMIUM if it is not /usr/bin/chromium).
 """
 
@@ -14,20 +14,23 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from playwright.sync_api import Browser, Page, sync_playwright
+from xgboost import XGBClassifier
 
 import grace
+from grace.web.command import serve
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 SCREENS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
 GERMAN = {
-    "row": "der Kredit",
+    "row": "den Kredit",
     "rows": "Kredite",
-    "class_words": {"repaid": "zurückgezahlt", "default": "ausgefallen"},
+    "class_words": {"0": "zurückgezahlt", "1": "ausgefallen"},
     "features": {
         "income": {"phrase": "das Einkommen", "unit": "Euro", "unit_one": "Euro"},
         "amount": {"phrase": "der Betrag", "unit": "Euro", "unit_one": "Euro"},
@@ -48,7 +51,7 @@ def loans(n: int = 600) -> pd.DataFrame:
         }
     )
     burden = frame["amount"] / frame["years"] / frame["income"] + 0.05 * (frame["purpose"] == "travel")
-    frame["outcome"] = np.where(burden + rng.normal(0, 0.03, n) > 0.13, "default", "repaid")
+    frame["outcome"] = (burden + rng.normal(0, 0.03, n) > 0.13).astype(int)
     frame["rate"] = (2 + 40 * burden + rng.normal(0, 0.3, n)).round(2)
     return frame
 
@@ -62,16 +65,25 @@ def own_table(frame: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def served_folders(frame: pd.DataFrame, folder: Path) -> list[str]:
-    """The folders that are served. A network stands for the class, and another one for the number."""
-    out = []
-    for name, target, other in (("loans", "outcome", "rate"), ("rates", "rate", "outcome")):
-        rows = frame.drop(columns=other)
-        model = grace.training.fit(rows, target, seed=0)
-        schema = grace.Schema.infer(rows, target, like=model.schema).translate("de", GERMAN)
-        grace.Explainer(model, rows, schema=schema).save(str(folder / name))
-        out.append(str(folder / name))
-    return out
+def served(frame: pd.DataFrame, folder: Path) -> list[str]:
+    """Arguments of `grace serve`: an XGBoost file of one's own where the command takes one (--model), else a network;
+    and a network that predicts a number."""
+    rows = frame.drop(columns="rate").astype({"purpose": "category"})
+    trees = XGBClassifier(n_estimators=60, max_depth=3, enable_categorical=True, n_jobs=1)
+    trees.fit(rows.drop(columns="outcome"), rows["outcome"])
+    trees.save_model(folder / "model.json")
+    takes_files = any(option.name == "model" for option in serve.params)
+    model = grace.wrap(trees) if takes_files else grace.training.fit(rows, "outcome", seed=0)
+    save(model, rows, "outcome", folder / "loans")
+    numbers = frame.drop(columns="outcome")
+    save(grace.training.fit(numbers, "rate", seed=0), numbers, "rate", folder / "rates")
+    file = ["--model", str(folder / "model.json")] if takes_files else []
+    return [str(folder / "loans"), str(folder / "rates"), *file]
+
+
+def save(model: grace.Model, rows: pd.DataFrame, target: str, folder: Path) -> None:
+    schema = replace(grace.Schema.infer(rows, target), class_words={"0": "repaid", "1": "default"})
+    grace.Explainer(model, rows, schema=schema.translate("de", GERMAN)).save(str(folder))
 
 
 @contextmanager
@@ -149,8 +161,10 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     frame = loans()
     own_table(frame).to_csv(folder / "mine.csv", index=False)
-    folders = served_folders(frame, folder)
-    with serving(*folders, "--rows", str(folder / "mine.csv")) as address, sync_playwright() as playwright:
+    with (
+        serving(*served(frame, folder), "--rows", str(folder / "mine.csv")) as address,
+        sync_playwright() as playwright,
+    ):
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         drive(browser, address, folder)
         browser.close()

@@ -124,9 +124,10 @@ def test_freeze_language_and_the_way_back(browser: Browser, demo: str) -> None:
         changed = page.locator("#first .card", has_text="would be")
         assert changed.count() >= 1
         page.get_by_label("Language").select_option("de")
-        expect(sentence).to_contain_text("Wäre")
-        assert sentence.get_attribute("lang") == "de"
         page.wait_for_url("**/?row=0&freeze=bare_nuclei&language=de")
+        expect(sentence).to_contain_text("Wäre")
+        assert page.evaluate("document.documentElement.lang") == "de"
+        assert page.get_by_role("heading", name="Ausprobieren").is_visible()
         page.go_back()
         page.wait_for_url("**/?row=0&freeze=bare_nuclei")
         expect(sentence).to_contain_text("Had")
@@ -196,11 +197,11 @@ def test_without_scripts(browser: Browser, demo: str) -> None:
         page.get_by_label("normal nucleoli", exact=True).fill("2")
         page.get_by_label("Language").select_option("de")
         page.get_by_role("button", name="Update").click()
-        assert "Now the model says benign" in page.locator("#moved").inner_text()
+        assert "Nun sagt das Modell gutartig" in page.locator("#moved").inner_text()
         assert page.locator("#says").inner_text().startswith("Wäre")
-        page.get_by_role("link", name="See the proof and other answers").click()
-        assert "Proven" in page.locator("#more").inner_text()
-        page.get_by_role("button", name="Next row").click()
+        page.get_by_role("link", name="Beweis und andere Antworten ansehen").click()
+        assert "Bewiesen" in page.locator("#more").inner_text()
+        page.get_by_role("button", name="Nächste Zeile").click()
         assert page.url.startswith(f"{demo}?row=1")
 
 
@@ -232,10 +233,11 @@ def test_a_cell_that_is_filled_in_is_said_until_it_is_given(browser: Browser, ev
         expect(page.locator(".card", has=number).locator(".is")).to_contain_text("filled in")
         page.get_by_label("Language").select_option("de")
         expect(page.locator("#picture")).to_contain_text("fehlte; 48 wurde eingesetzt")
+        page.wait_for_load_state()
         if not number.is_visible():
             page.locator("#rest > summary").click()
         number.fill("41")
-        page.get_by_role("button", name="Explain the row as moved").click()
+        page.get_by_role("button", name="Die geänderte Zeile erklären").click()
         page.wait_for_url(re.compile("is.age=41"))
         page.locator("#proof-head").wait_for()
         assert "fehlte" not in page.locator("#answer").inner_text()

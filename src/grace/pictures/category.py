@@ -30,6 +30,9 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
     shown = chosen(len(feature.categories), places, [a + b for a, b in zip(*counts, strict=True)] if counts else [])
     marks, y = heading(label(e, change), *shortly(e, change), width)
     column = 54.0 if curve else 0.0
+    if curve and e.wanted is not None:
+        longest_number = max(text_width(predicted(n, e.wanted, languages.load(code)), 12, True) for n in curve.contrast)
+        column = max(column, longest_number + 20)
     words = [text.category(feature, feature.categories[k], code) for k in shown]
     longest = max(text_width(w, 12, bold=True) for w in words) + 28
     above = longest > width * 0.5  # long words stand above their bars

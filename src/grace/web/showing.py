@@ -20,7 +20,7 @@ from grace.figures import asked_for, predicted, ranges, reached
 from grace.pictures.chances import cutoff_words
 from grace.pictures.drawing import percent
 from grace.pictures.one import question, reading, remaining, words_of
-from grace.report import checks
+from grace.report import cell_text, checks
 from grace.wanted import wanted_of
 from grace.web.aims import KINDS, USUAL_AIM, read_aim
 from grace.web.cards import cards, would_be
@@ -107,8 +107,8 @@ class Pages:
 
     def extra(self, served: Served, number: int) -> list[tuple[str, str]]:
         """The other columns of a row of the user's table."""
-        row = served.extra.iloc[number]
-        return [(str(name), "" if sent(row[name]) is None else str(sent(row[name]))) for name in served.extra.columns]
+        cells = {str(name): sent(served.extra[name].iloc[number]) for name in served.extra.columns}
+        return [(name, "" if cell is None or cell != cell else str(cell)) for name, cell in cells.items()]
 
     def kept(self, state: State) -> list[tuple[str, str]]:
         """What the form has to send along of the row."""
@@ -142,8 +142,9 @@ class Pages:
         cells = served.sent(state.example)
         missing = tuple(f.name for f in served.schema.features if not f.gaps and is_missing(f, cells[f.name]))
         fill = self.address(replace(state, filled=missing, unfit=None)) if missing else ""
-        shown = [(name, "" if cell is None else str(cell)) for name, cell in cells.items()]
-        return {"unfit": message(reason, code), "cells": shown, "fill": fill, "reason": None}
+        shown = {f.name: None if is_missing(f, cells[f.name]) else cells[f.name] for f in served.schema.features}
+        lines = [(name, cell_text(cell, code)) for name, cell in shown.items()]
+        return {"unfit": message(reason, code), "cells": lines, "fill": fill, "reason": None}
 
     async def full(self, state: State) -> tuple[Answer, GraceError | None]:
         """The answer with a proof and further answers; of a model without proofs, why there is none."""

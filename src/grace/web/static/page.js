@@ -53,6 +53,7 @@ document.addEventListener("change", event => {
     if (at.checked) all(`input[name="${other}"]`).filter(i => i.value === at.value).forEach(i => (i.checked = false));
   }
   ask("asked");
+  if (at.name.startsWith("aim")) ask("moved"); // whether the number is as asked for
 });
 
 // the features of the answer, and those that were moved or limited, come first
