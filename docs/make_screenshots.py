@@ -18,8 +18,8 @@ from playwright.sync_api import sync_playwright
 HERE = Path(__file__).parent / "pictures"
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 SHOTS = {
-    "page.png": ({"width": 1200, "height": 900}, "light", "?model=cancer95&row=1&now.bare_nuclei=4"),
-    "page-phone.png": ({"width": 390, "height": 844}, "dark", "?model=german_credit&row=3"),
+    "page.png": ({"width": 1200, "height": 900}, "light", "?model=cancer95&row=0&now.bare_nuclei=4"),
+    "page-phone.png": ({"width": 390, "height": 844}, "dark", "?model=german_credit&row=2"),
 }
 
 

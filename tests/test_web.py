@@ -38,11 +38,11 @@ def test_the_patient_of_the_case_study_comes_first(client: TestClient) -> None:
     assert [t["name"] for t in tags.of("input") if t.get("name", "").startswith("now.")] != []
     assert tags.of("main")[0]["id"] == "answer"
     assert "Proven" not in page.text  # comes afterwards, or on request
-    full = client.get("/?model=cancer95&row=1&more=yes").text
+    full = client.get("/?model=cancer95&row=0&more=yes").text
     assert "Within these ranges, no single change could have done it." in says(full)
     assert "Proven:" in full
     assert "It could also have been otherwise" in full
-    late = client.get("/more?model=cancer95&row=1").text
+    late = client.get("/more?model=cancer95&row=0").text
     assert 'hx-swap-oob="true"' in late
     assert says(late) == says(full)
 
@@ -86,7 +86,7 @@ def test_every_input_has_a_label(client: TestClient) -> None:
 
 
 def test_markup_in_names_values_and_classes_stays_text(alone: TestClient, client: TestClient, evil: Served) -> None:
-    row = evil.example(1)
+    row = evil.example(0)
     own = urlencode({f"is.{k}": v for k, v in row.items()})
     pages = ["/", "/?more=yes", f"/?{own}", f"/?{urlencode({'freeze': EVIL, 'against': CLASS})}", "/api"]
     pages += [f"/?{urlencode({f'now.{EVIL}': '<script>1</script>', 'k': '<b>', 'against': '<u>'})}"]
@@ -108,11 +108,11 @@ def test_markup_in_names_values_and_classes_stays_text(alone: TestClient, client
 
 def test_a_form_sent_as_it_is_changes_nothing(client: TestClient) -> None:
     """Without scripts the form sends every field; the server finds the short address of it, and stays there."""
-    query = "model=cancer95&row=7&now.mitoses=4&freeze=bare_nuclei&low.clump_thickness=2&k=3&style=relative"
+    query = "model=cancer95&row=6&now.mitoses=4&freeze=bare_nuclei&low.clump_thickness=2&k=3&style=relative"
     page = client.get(f"/?{query}")
     assert page.status_code == 200
     fields = Tags(page.text).fields
-    assert ("from", "7") in fields
+    assert ("from", "6") in fields
     again = client.get("/", params=fields, follow_redirects=False)
     assert again.status_code == 303
     assert parse_qsl(again.headers["location"][2:]) == parse_qsl(query)
@@ -125,11 +125,11 @@ def test_the_form_of_a_table_with_few_columns_can_be_sent(alone: TestClient, evi
     assert ("k", str(len(evil.schema))) in fields
     again = alone.get("/", params=[*fields, ("language", "de")], follow_redirects=False)
     assert again.status_code == 303
-    assert again.headers["location"] == "/?row=1&language=de"
+    assert again.headers["location"] == "/?row=0&language=de"
 
 
 def test_buttons_of_the_form(client: TestClient, cancer: Served) -> None:
-    fields = Tags(client.get("/?model=cancer95&row=7&now.mitoses=4&style=relative").text).fields
+    fields = Tags(client.get("/?model=cancer95&row=6&now.mitoses=4&style=relative").text).fields
 
     def where(**more: str) -> dict[str, str]:
         pairs = [(k, v) for k, v in fields if k not in more]
@@ -139,12 +139,12 @@ def test_buttons_of_the_form(client: TestClient, cancer: Served) -> None:
 
     kept = {"model": "cancer95", "style": "relative"}
     assert where(row="9") == {**kept, "row": "9"}
-    assert where(step="next") == {**kept, "row": "8"}
-    assert where(step="previous") == {**kept, "row": "6"}
+    assert where(step="next") == {**kept, "row": "7"}
+    assert where(step="previous") == {**kept, "row": "5"}
     number = int(where(step="next", of="malignant")["row"])
-    assert number > 7
-    assert cancer.classes[cancer.example_classes[number - 1]] == "malignant"
-    assert (cancer.example_classes[7 : number - 1] == cancer.classes.index("benign")).all()
+    assert number > 6
+    assert cancer.classes[cancer.example_classes[number]] == "malignant"
+    assert (cancer.example_classes[7:number] == cancer.classes.index("benign")).all()
     moved = where(explain="moved")
     assert moved["is.mitoses"] == "4"
     assert "row" not in moved
@@ -192,7 +192,7 @@ def test_the_short_address_says_the_same(evil: Served, pairs: list[tuple[str, st
 
 
 def test_what_is_asked_reaches_the_answer(client: TestClient) -> None:
-    base = {"model": "cancer95", "row": "1"}
+    base = {"model": "cancer95", "row": "0"}
     frozen = client.get("/answer", params={**base, "freeze": "bare_nuclei"}).text
     assert "bare nuclei" not in says(frozen)
     ranged = client.get("/download/why.json", params={**base, "low.bare_nuclei": "2", "high.bare_nuclei": "5"}).json()
@@ -202,7 +202,7 @@ def test_what_is_asked_reaches_the_answer(client: TestClient) -> None:
     german = client.get("/answer", params={**base, "language": "de"})
     assert says(german.text).startswith("Wäre")
     assert 'id="says" lang="de"' in german.text
-    assert german.headers["hx-push-url"] == "/?model=cancer95&row=1&language=de"
+    assert german.headers["hx-push-url"] == "/?model=cancer95&row=0&language=de"
     because = says(client.get("/answer", params={**base, "template": "because", "style": "relative"}).text)
     assert "because bare nuclei were not lower" in because
     same = says(client.get("/answer", params={**base, "against": "malignant"}).text)
@@ -210,7 +210,7 @@ def test_what_is_asked_reaches_the_answer(client: TestClient) -> None:
 
 
 def test_a_question_that_cannot_be_asked_is_said(client: TestClient) -> None:
-    between = {"model": "cancer95", "row": "1", "low.mitoses": "1.2", "high.mitoses": "1.4"}
+    between = {"model": "cancer95", "row": "0", "low.mitoses": "1.2", "high.mitoses": "1.4"}
     for path in ("/", "/answer", "/more"):
         page = client.get(path, params=between)
         assert page.status_code == 200
@@ -218,23 +218,23 @@ def test_a_question_that_cannot_be_asked_is_said(client: TestClient) -> None:
 
 
 def test_a_miss_says_what_would_help_and_links_to_it(client: TestClient) -> None:
-    page = client.get("/?model=cancer95&row=1&k=1&freeze=bare_nuclei")
+    page = client.get("/?model=cancer95&row=0&k=1&freeze=bare_nuclei")
     assert page.status_code == 200
     words = "".join(Tags(page.text).words)
     assert "no contrast" in words
     ways = [t["href"] for t in Tags(page.text).of("a") if t.get("class") == "button"]
     assert ways
     assert all("Had" in says(client.get(way).text) for way in ways)
-    assert "Proven:" in client.get("/more?model=cancer95&row=1&k=1&freeze=bare_nuclei").text
+    assert "Proven:" in client.get("/more?model=cancer95&row=0&k=1&freeze=bare_nuclei").text
 
 
 def test_moving_shows_what_the_model_says(client: TestClient, cancer: Served) -> None:
-    state = {"model": "cancer95", "row": "1"}
+    state = {"model": "cancer95", "row": "0"}
     still = client.get("/moved", params=state)
     assert "The model says <strong>malignant" in still.text
     moved = client.get("/moved", params={**state, "now.bare_nuclei": "1", "now.normal_nucleoli": "2"})
     assert "Now the model says <strong>benign" in moved.text
-    assert moved.headers["hx-replace-url"] == "/?model=cancer95&row=1&now.bare_nuclei=1&now.normal_nucleoli=2"
+    assert moved.headers["hx-replace-url"] == "/?model=cancer95&row=0&now.bare_nuclei=1&now.normal_nucleoli=2"
     one = client.get("/moved", params={**state, "now.bare_nuclei": "1"})
     assert "Still <strong>malignant" in one.text
     bad = client.get("/moved", params={**state, "now.bare_nuclei": "x"})
@@ -254,15 +254,15 @@ def send(client: TestClient, text: str = "", file: bytes | None = None, **more: 
 
 
 def test_pasted_and_uploaded_rows(client: TestClient, cancer: Served) -> None:
-    row = {**cancer.example(5), "mitoses": 3}
-    frame = pd.DataFrame([cancer.example(2), row])
+    row = {**cancer.example(4), "mitoses": 3}
+    frame = pd.DataFrame([cancer.example(1), row])
     ways = [
         send(client, json.dumps(row)),
         send(client, json.dumps({"row": row, "text": "as downloaded"})),
-        send(client, frame.to_csv(index=False), number="2"),
-        send(client, frame.to_csv(index=False, sep=";"), number="2"),
+        send(client, frame.to_csv(index=False), number="1"),
+        send(client, frame.to_csv(index=False, sep=";"), number="1"),
         send(client, "", b"\xef\xbb\xbf" + frame[::-1].to_csv(index=False).encode()),
-        send(client, frame.assign(mitoses=["", "3"], **{"class": "?"}).to_csv(index=False), number="2"),
+        send(client, frame.assign(mitoses=["", "3"], **{"class": "?"}).to_csv(index=False), number="1"),
     ]
     for answer in ways:
         assert answer.status_code == 200, answer.text
@@ -274,7 +274,7 @@ def test_pasted_and_uploaded_rows(client: TestClient, cancer: Served) -> None:
 
 
 def test_cells_that_were_filled_in_are_said(client: TestClient, cancer: Served) -> None:
-    row = {**cancer.example(5), "bare_nuclei": None}
+    row = {**cancer.example(4), "bare_nuclei": None}
     usual = int(cancer.schema["bare_nuclei"].typical)  # type: ignore[arg-type]
     page = send(client, json.dumps(row), impute="yes")
     assert page.status_code == 200
@@ -303,7 +303,7 @@ def test_cells_that_were_filled_in_are_said(client: TestClient, cancer: Served) 
 
 def test_a_cell_that_was_given_is_not_the_same_question_as_one_filled_in(client: TestClient, cancer: Served) -> None:
     usual = int(cancer.schema["bare_nuclei"].typical)  # type: ignore[arg-type]
-    given = {**cancer.example(5), "bare_nuclei": usual}
+    given = {**cancer.example(4), "bare_nuclei": usual}
     for sent, notes in ((None, 1), (usual, 0), (None, 1)):
         body = {"row": {**given, "bare_nuclei": sent}, "impute": True}
         said = client.post("/api/explain", json=body).json()
@@ -321,7 +321,7 @@ def test_a_cell_that_was_given_is_not_the_same_question_as_one_filled_in(client:
         ("[1]", "must be an object"),
         ("mitoses\n1", "'clump_thickness': the column is missing"),
         ("mitoses,mitoses\n1,2", "'mitoses' occurs twice"),
-        ("a,b\n1", "row 1 has 1 cells"),
+        ("a,b\n1", "row 0 has 1 cells"),
         ('a,b\n"1,2', "not CSV"),
         ("nose\n1", "'nose' is unknown"),
         ("ROW;mitoses=many", "'mitoses': 'many' is not a number"),
@@ -332,7 +332,7 @@ def test_a_cell_that_was_given_is_not_the_same_question_as_one_filled_in(client:
 def test_a_bad_row_is_named_with_the_remedy(client: TestClient, cancer: Served, text: str, words: str) -> None:
     if text.startswith("ROW;"):
         name, _, value = text[4:].partition("=")
-        text = json.dumps({**cancer.example(1), name: value})
+        text = json.dumps({**cancer.example(0), name: value})
     page = send(client, text)
     assert page.status_code == 422
     said = "".join(Tags(page.text).words)

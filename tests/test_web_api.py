@@ -36,7 +36,7 @@ CLASS = "<i>yes</i>"
 
 
 def test_predict_and_explain_agree_with_the_library(client: TestClient, cancer: Served) -> None:
-    row = cancer.example(1)
+    row = cancer.example(0)
     said = client.post("/api/predict", json={"row": row}).json()
     model = cancer.quick.explainer.model
     assert said["class"] == model.predict(pd.DataFrame([row]))[0] == "malignant"
@@ -53,7 +53,7 @@ def test_predict_and_explain_agree_with_the_library(client: TestClient, cancer: 
 
 
 def test_ranges_of_numbers_and_categories(alone: TestClient, evil: Served) -> None:
-    row = evil.example(1)
+    row = evil.example(0)
     label = alone.post("/api/predict", json={"row": row}).json()["class"]
     other = next(c for c in evil.classes if c != label)
     low, high = evil.schema[EVIL].bounds  # type: ignore[union-attr]
@@ -88,7 +88,7 @@ def test_ranges_of_numbers_and_categories(alone: TestClient, evil: Served) -> No
 )
 def test_api_errors_say_what_to_do(alone: TestClient, evil: Served, body: object, status: int, words: str) -> None:
     if isinstance(body, dict) and body.get("row") == "ROW":
-        body = {**body, "row": evil.example(1)}
+        body = {**body, "row": evil.example(0)}
     answer = alone.post("/api/explain", json=body)
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]
@@ -128,7 +128,7 @@ def test_a_bug_is_not_shown_to_visitors(monkeypatch: pytest.MonkeyPatch, alone: 
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(evil, "predict", fails)
-    for answer in (alone.get("/"), alone.post("/api/predict", json={"row": evil.example(1)})):
+    for answer in (alone.get("/"), alone.post("/api/predict", json={"row": evil.example(0)})):
         assert answer.status_code == 500
         assert "secret" not in answer.text
         assert "Traceback" not in answer.text
@@ -139,7 +139,7 @@ def test_a_bug_is_not_shown_to_visitors(monkeypatch: pytest.MonkeyPatch, alone: 
 
 
 def test_downloads_parse(client: TestClient) -> None:
-    for query in ("model=cancer95&row=1", "model=cancer95&row=1&k=1&freeze=bare_nuclei"):
+    for query in ("model=cancer95&row=0", "model=cancer95&row=0&k=1&freeze=bare_nuclei"):
         parts = {kind: client.get(f"/download/why.{kind}?{query}") for kind in ("json", "html", "svg", "png")}
         for kind, answer in parts.items():
             assert answer.status_code == 200
@@ -159,7 +159,7 @@ def test_downloads_parse(client: TestClient) -> None:
 
 def test_a_proof_does_not_hold_up_predictions(evil: Served) -> None:
     release = threading.Event()
-    row = evil.example(1)
+    row = evil.example(0)
 
     async def both() -> list[float]:
         slow = asyncio.ensure_future(evil.slow.run(lambda _: release.wait(10)))
@@ -181,7 +181,7 @@ def test_a_proof_does_not_hold_up_predictions(evil: Served) -> None:
 
 def test_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyPatch, alone: TestClient, evil: Served) -> None:
     monkeypatch.setattr(lanes, "MOST_WAITING", 0)
-    answer = alone.post("/api/predict", json={"row": evil.example(1)})
+    answer = alone.post("/api/predict", json={"row": evil.example(0)})
     assert answer.status_code == 503
     assert "Try again" in answer.json()["error"]
     assert int(answer.headers["retry-after"]) > 0
@@ -189,12 +189,12 @@ def test_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyPatch, alone: TestClie
 
 def test_answers_are_remembered_and_the_same(evil: Served) -> None:
     async def ask() -> tuple[float, float]:
-        question = Question(evil.example(3), {"max_features": 3, "prove": True, "n": 2})
+        question = Question(evil.example(2), {"max_features": 3, "prove": True, "n": 2})
         evil.answers.clear()
         start = time.perf_counter()
         first = await evil.explain(question)
         middle = time.perf_counter()
-        again = await evil.explain(Question(evil.example(3), {"n": 2, "prove": True, "max_features": 3}))
+        again = await evil.explain(Question(evil.example(2), {"n": 2, "prove": True, "max_features": 3}))
         assert again is first
         return middle - start, time.perf_counter() - middle
 
@@ -208,7 +208,7 @@ def test_without_training_rows_a_typical_row_is_shown(tmp_path: Path) -> None:
     assert len(served.examples) == 1
     page = TestClient(create_app([served])).get("/")
     assert page.status_code == 200
-    row = served.example(1)
+    row = served.example(0)
     assert row["age"] == served.schema["age"].typical
 
 
@@ -220,8 +220,8 @@ def test_a_model_without_proofs_says_so() -> None:
     frame = people().drop(columns=["home", "verdict"])
     model = grace.wrap(nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 2)), classes=["a", "b"])
     client = TestClient(create_app([Served("tanh", grace.Explainer(model, frame))]))
-    assert "No proof:" in client.get("/more?row=1").text
-    assert client.get("/download/why.json?row=1").status_code == 200
+    assert "No proof:" in client.get("/more?row=0").text
+    assert client.get("/download/why.json?row=0").status_code == 200
 
 
 def test_the_command_says_what_is_wrong() -> None:
@@ -256,8 +256,8 @@ def test_serving_names_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_questions_that_wait_together_get_the_answers_they_get_alone(cancer: Served) -> None:
-    questions = [Question(cancer.example(i), {"max_features": 3}, drawn=i % 2 == 0) for i in range(1, 40)]
-    bad = Question({**cancer.example(1), "mitoses": float("inf")}, {"max_features": 3})
+    questions = [Question(cancer.example(i), {"max_features": 3}, drawn=i % 2 == 0) for i in range(39)]
+    bad = Question({**cancer.example(0), "mitoses": float("inf")}, {"max_features": 3})
 
     async def together() -> list[Any]:
         cancer.answers.clear()
@@ -279,7 +279,7 @@ def test_questions_that_wait_together_get_the_answers_they_get_alone(cancer: Ser
 def test_the_documented_bodies_work(client: TestClient, cancer: Served) -> None:
     text = (Path(__file__).parent.parent / "docs" / "page.md").read_text(encoding="utf-8")
     patient, more = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL))
-    assert patient["row"] == cancer.example(1)
+    assert patient["row"] == cancer.example(0)
     plain = client.post("/api/explain", json=patient).json()
     assert plain["text"].startswith("Had bare nuclei been 9 points lower")
     rich = client.post("/api/explain", json={**more, **patient}).json()

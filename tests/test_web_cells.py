@@ -71,7 +71,7 @@ def test_what_is_no_date_is_said(sent: object, words: str) -> None:
 
 def test_a_date_is_shown_moved_and_limited_as_one(dated: Served) -> None:
     client: TestClient = client_of(dated)
-    assert isinstance(dated.example(1)["since"], int)
+    assert isinstance(dated.example(0)["since"], int)
     page = client.get("/?is.age=40&is.since=2021-01-05&is.ward=a")
     assert page.status_code == 200
     assert re.search(r"Had since been \d+ days later", says(page.text))
@@ -97,10 +97,10 @@ def test_a_date_is_shown_moved_and_limited_as_one(dated: Served) -> None:
 
 def test_what_the_model_takes_as_missing_stays_missing(gappy: Served) -> None:
     client: TestClient = client_of(gappy)
-    for number in (1, 2, 3):
+    for number in (0, 1, 2):
         page = client.get(f"/?row={number}")
         assert page.status_code == 200, page.text
-        assert ("is missing" in page.text) == (number < 3)
+        assert ("is missing" in page.text) == (number < 2)
     own = client.get("/?is.age=&is.ward=b")
     assert own.status_code == 200
     assert "is missing" in own.text
@@ -124,6 +124,6 @@ def test_numbers_of_single_precision_are_shown_as_they_are_printed() -> None:
     frame = pd.DataFrame({"age": ages.astype("float32"), "size": np.arange(N) / 8})
     model = grace.wrap(lambda rows: np.where(rows["age"] > 2, 0.9, 0.1), classes=["no", "yes"])
     served = Served("single", grace.Explainer(model, frame, gamma=1.0))
-    assert [served.example(i + 1)["age"] for i in range(30)] == ages.head(30).tolist()
+    assert [served.example(i)["age"] for i in range(30)] == ages.head(30).tolist()
     assert cell(served.schema["age"], "0.30000001192092896") == cell(served.schema["age"], "0.3") == 0.3
     assert cell(served.schema["age"], 1 / 3) == 1 / 3

@@ -16,9 +16,8 @@ from grace.answers import Answers
 from grace.asking import Spent, asked_so_far
 from grace.cells import cell_of, changes_of, remarks
 from grace.explanation import Explanation
-from grace.features import Bools, Floats, Value, plain
-from grace.figures import Range, asked_for, predicted, ranges
-from grace.languages import fill, load
+from grace.features import Bools, Floats, plain
+from grace.figures import ranges
 from grace.metrics import Metrics, measure
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
@@ -31,6 +30,7 @@ from grace.schema import Schema
 from grace.spans import ASKED_PER_CELL, spans_of_answers
 from grace.text import Saying
 from grace.ways_out import Way, ways_out
+from grace.wording import with_class_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -180,7 +180,8 @@ class Explanations:
 
         miss, proof = None if success else self._miss(i), proof_record(self, i, a)
         noted = tuple(remarks(self.schema, a.rows[i], self._filled[i], brittle))
-        words = replace(self._class_words(said, asked), features=mentioned(self.schema, miss, proof, *noted))
+        words = with_class_words(self._words, self.task, self._classes, said, asked)
+        words = replace(words, features=mentioned(self.schema, miss, proof, *noted))
 
         return Explanation(
             row={f.name: cell_of(f, old[j]) for j, f in enumerate(features)},
@@ -207,17 +208,6 @@ class Explanations:
             protected=tuple(protected_in(self.schema)),
             behind=behind,
         )
-
-    def _class_words(self, said: tuple[Value, ...], asked: Range | None) -> Schema:
-        """The words of the schema, with those for a number and for clusters where they have none of their own."""
-        language = load(self._words.language)
-        if asked is not None:
-            named = {str(said[1]): asked_for(asked, language), str(said[0]): predicted(float(said[0]), asked, language)}
-        elif self.task == "clustering":
-            named = {str(c): fill(language.WORDS.cluster, c) for c in self._classes}
-        else:
-            return self._words
-        return replace(self._words, class_words={**named, **self._words.class_words})
 
     def _miss(self, i: int) -> Mapping[str, Any]:
         if self.answers.trivial[i]:
@@ -297,7 +287,8 @@ class Explanations:
     def overview(self) -> Overview:
         """What pictures of the whole batch show."""
         a = self.answers
-        words = [self._class_words((), None).class_word(c) for c in self._classes] or ["as predicted", "as asked for"]
+        named = with_class_words(self._words, self.task, self._classes, (), None)
+        words = [named.class_word(c) for c in self._classes] or ["as predicted", "as asked for"]
         best = np.stack([a.before.argmax(axis=1), a.after.argmax(axis=1)], axis=1)
         if self.task == "regression":
             best[:, 1] = 1

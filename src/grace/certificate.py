@@ -34,8 +34,10 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
     endless = problem.free & problem.space.is_numeric & ~torch.isfinite(problem.high - problem.low)
     if endless.any():
         schema, place = problem.model.schema, int(endless.any(dim=0).nonzero()[0])
-        name = "a feature" if schema is None else f"feature {schema.names[place]!r}"
-        raise GraceError(f"{name} has no finite range, which a proof needs; give it low and high in the schema")
+        name = place if schema is None else schema.names[place]
+        raise GraceError(
+            "feature {name!r} has no finite range, which a proof needs; give it low and high in the schema", name=name
+        )
     most = most.to(problem.rows.device)
     widest = max(len(bias) for _, bias in network.later[:-1]) if network.later[:-1] else 1
     row_bytes = 8 * len(network.bias) * (2 * problem.rows.shape[1] + 4 * LISTED) + 16 * widest * problem.rows.shape[1]

@@ -86,4 +86,4 @@ def _check(name: str, settings: Settings) -> None:
     if settings.method != "search":
         raise GraceError(f"{name}= needs method='search'; {settings.method!r} knows a single model and its scores")
     if settings.prove:
-        raise GraceError(f"prove= is about a single network and its scores; leave it or {name}= out")
+        raise GraceError("prove= is about a single network and its scores; leave it or {name}= out", name=name)

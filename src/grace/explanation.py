@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from grace.features import Feature, Numeric, Value
 from grace.parsing import read_json
 from grace.records import feature_to_dict
 from grace.schema import Schema
+from grace.wording import feature_words, schema_words, with_class_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,6 +58,10 @@ class Change:
     def __str__(self) -> str:
         old, new = text.value(self.feature, self.old), text.value(self.feature, self.new)
         return f"{text.phrase(self.feature)}: {old} → {new}"
+
+    def in_language(self, own: str, code: str) -> Change:
+        """The same with the feature's words in the language `code`; `own` is the one that it has now."""
+        return replace(self, feature=feature_words(self.feature, own, code))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -169,6 +174,21 @@ class Explanation:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about the row."""
         return text.notes(self, self.words.language)
+
+    def in_language(self, code: str) -> Explanation:
+        """The same with all its words in another language: sentence, reason, notes, pictures and page."""
+        own = self.words.language
+        if code == own:
+            return self
+        said = [self.original_class, *([] if self.contrast_class is None else [self.contrast_class])]
+        words = schema_words(self.words, code)
+        return replace(
+            self,
+            words=with_class_words(words, self.task, self.classes, said, self.wanted),
+            changes=tuple(c.in_language(own, code) for c in self.changes),
+            follow_on=tuple(c.in_language(own, code) for c in self.follow_on),
+            alternatives=tuple(e.in_language(code) for e in self.alternatives),
+        )
 
     # -- pictures -----------------------------------------------------------------------------
 

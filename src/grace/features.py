@@ -103,7 +103,8 @@ class Numeric:
             if getattr(self, part) is not None and np.isnan(getattr(self, part)):
                 raise GraceError(f"feature {self.name!r}: {part}=nan is not a bound; leave it out or give a number")
         if self.low is not None and self.high is not None and self.low > self.high:
-            raise GraceError(f"feature {self.name!r}: low={self.low} lies above high={self.high}")
+            message = "feature {name!r}: low={low} lies above high={high}"
+            raise GraceError(message, name=self.name, low=self.low, high=self.high)
         check_direction(self)
         check_cost(self)
         if self.spread is not None and not self.spread > 0:
@@ -124,9 +125,8 @@ class Numeric:
         if self.integer:
             whole_lo, whole_hi = np.ceil(lo), np.floor(hi)
             if whole_lo > whole_hi:
-                raise GraceError(
-                    f"feature {self.name!r}: no whole number lies between {lo} and {hi}; widen low and high"
-                )
+                message = "feature {name!r}: no whole number lies between {low} and {high}; widen low and high"
+                raise GraceError(message, name=self.name, low=lo, high=hi)
             lo, hi = float(whole_lo), float(whole_hi)
         return lo, hi
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from grace.errors import GraceError
+from grace.errors import MOST_NAMED, GraceError
 from grace.features import Categorical, Floats, plain
 
 
@@ -79,8 +79,11 @@ def numbers(column: pd.Series[Any]) -> Floats:
         values = coerced.to_numpy(dtype=np.float64, na_value=np.nan)
         for i in np.flatnonzero(np.isnan(values) & column.notna().to_numpy()).tolist():
             raise GraceError(
-                f"column {column.name!r}, row {said(column.index[i])}: {said(column.iloc[i])} is not a number; "
-                "correct the cell, or declare the column Categorical in the schema"
+                "column {column!r}, row {row}: {cell} is not a number; correct the cell, or declare the column "
+                "Categorical in the schema",
+                column=column.name,
+                row=said(column.index[i]),
+                cell=said(column.iloc[i]),
             ) from None
     if np.isinf(values).any():
         i = int(np.isinf(values).argmax())
@@ -143,7 +146,13 @@ def said(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def some(names: Iterable[Any], most: int = 8) -> str:
+def some(names: Iterable[Any], most: int = MOST_NAMED) -> str:
     """The first few of many names."""
     every = list(names)
-    return ", ".join(map(said, every[:most])) + (f", ... ({len(every)} in all)" if len(every) > most else "")
+    more = f", ... ({len(every)} in all)" if len(every) > most else ""
+    return ", ".join(map(said, every[:most])) + more
+
+
+def all_said(names: Iterable[Any]) -> tuple[str, ...]:
+    """Names as a part of a GraceError, which shortens the list in whichever language it is said."""
+    return tuple(said(n) for n in names)

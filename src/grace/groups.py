@@ -11,7 +11,7 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.features import Categorical, Feature, Floats, Numeric, columns_of
-from grace.frames import numbers, said, some
+from grace.frames import all_said, numbers, said, some
 
 if TYPE_CHECKING:
     from grace.schema import Schema
@@ -38,8 +38,12 @@ def cells_of(frame: pd.DataFrame, feature: Feature | None, name: str) -> pd.Seri
         i = int(wrong.argmax())
         on = [c for c, cell in zip(feature.columns, parts[i], strict=True) if cell != 0]
         raise GraceError(
-            f"group {name!r}, row {said(frame.index[i])}: exactly one of the columns {some(feature.columns)} has to be "
-            f"1 and the others 0; not 0 are {some(on) or 'none'}: correct the row, or leave them ungrouped"
+            "group {group!r}, row {row}: exactly one of the columns {columns} has to be 1 and the others 0; "
+            "not 0 are {on}: correct the row, or leave them ungrouped",
+            group=name,
+            row=said(frame.index[i]),
+            columns=all_said(feature.columns),
+            on=all_said(on) or "none",
         )
     table = np.array([*feature.categories, None], dtype=object)
     return pd.Series(table[np.where(missing, -1, parts.argmax(axis=1))], index=frame.index, name=name)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from grace import text
+from grace import languages, text
 from grace.features import Value
+from grace.languages import DEFAULT
 from grace.pictures import KINDS, STYLE, batch_picture, svg_columns, to_svg
-from grace.pictures.one import question, reading, remaining
+from grace.pictures.numeric import label, value
+from grace.pictures.one import question, reading, remaining, words_of
 from grace.pictures.svg import escape
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ document.getElementById("grace-search").addEventListener("input", event => {
 
 def page(e: Explanation) -> str:
     """One explanation: the sentence, its pictures, and the rest of the row."""
-    return document(question(e), f"<h1>{escape(question(e))}</h1>{body(e)}{rest(e)}")
+    title = question(e)
+    return document(title, f"<h1>{escape(title)}</h1>{body(e)}{rest(e)}", e.words.language)
 
 
 def fragment(e: Explanation) -> str:
@@ -90,8 +93,9 @@ def body(e: Explanation) -> str:
     """What a page and a notebook have in common."""
     backdrop = e.backdrop()
     columns = "".join(f"<div>{''.join(parts)}</div>" for parts in svg_columns(e, backdrop) if parts)
-    marks = "Circles show what is, diamonds what would be." if e.success else ""
-    notes = [*(f"Note: {note}." for note in e.notes), remaining(e), marks, reading(e, backdrop)]
+    words = words_of(e)
+    noted = [words["note"].format(note=note) for note in e.notes]
+    notes = [*noted, remaining(e), words["marks"] if e.success else "", reading(e, backdrop)]
     said = " ".join(n for n in notes if n)
     return (
         f'<p class="grace-says">{escape(e.text())}</p><div class="grace-panels">{columns}</div>'
@@ -102,7 +106,7 @@ def body(e: Explanation) -> str:
 def alternatives(e: Explanation) -> str:
     if not e.alternatives:
         return ""
-    return f"<h2>It could also have been otherwise</h2><ul>{items(other.text() for other in e.alternatives)}</ul>"
+    return f"<h2>{words_of(e)['other_answers']}</h2><ul>{items(other.text() for other in e.alternatives)}</ul>"
 
 
 def items(lines: Iterable[str]) -> str:
@@ -111,32 +115,31 @@ def items(lines: Iterable[str]) -> str:
 
 def rest(e: Explanation) -> str:
     """The changes as a table, the features that stay, and how the answer was checked."""
+    words, code = words_of(e), e.words.language
     changed = {c.name for c in (*e.changes, *e.follow_on)}
     lines = "".join(
-        f'<tr><th scope="row">{escape(text.phrase(c.feature))}</th><td class="grace-n grace-old">'
-        f'{escape(text.value(c.feature, c.old))}</td><td class="grace-n grace-new">'
-        f"{escape(text.value(c.feature, c.new))}</td></tr>"
+        f'<tr><th scope="row">{escape(label(e, c))}</th><td class="grace-n grace-old">{escape(value(e, c, c.old))}</td>'
+        f'<td class="grace-n grace-new">{escape(value(e, c, c.new))}</td></tr>'
         for c in e.changes
     )
-    head = '<tr><th scope="col">feature</th><th scope="col" class="grace-n">is</th>'
-    head += '<th scope="col" class="grace-n">would be</th></tr>'
+    head = f'<tr><th scope="col">{words["feature"]}</th><th scope="col" class="grace-n">{words["is"]}</th>'
+    head += f'<th scope="col" class="grace-n">{words["would_be"]}</th></tr>'
     along = "".join(
-        f'<tr><th scope="row">{escape(text.phrase(c.feature))} <span class="grace-soft">would then be</span></th>'
-        f'<td class="grace-n">{escape(text.value(c.feature, c.old))}</td><td class="grace-n">'
-        f"{escape(text.value(c.feature, c.new))}</td></tr>"
+        f'<tr><th scope="row">{escape(label(e, c))} <span class="grace-soft">{words["would_then_be"]}</span></th>'
+        f'<td class="grace-n">{escape(value(e, c, c.old))}</td>'
+        f'<td class="grace-n">{escape(value(e, c, c.new))}</td></tr>'
         for c in e.follow_on
     )
-    table = folded("The changes as a table", head + lines + along) if e.changes else ""
+    table = folded(words["changes_table"], head + lines + along) if e.changes else ""
     others = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td class="grace-n">{escape(cell_text(cell))}</td></tr>'
+        f'<tr><th scope="row">{escape(name)}</th><td class="grace-n">{escape(cell_text(cell, code))}</td></tr>'
         for name, cell in e.row.items()
         if name not in changed
     )
+    found = words["found_by"].format(method=e.settings.get("method"), k=e.settings.get("max_features"))
     return (
-        f"{table}{folded(f'The {len(e.row) - len(changed)} features that stay as they are', others)}"
-        f'<p class="grace-soft">Found by the {escape(str(e.settings.get("method")))} method with at most '
-        f"{escape(str(e.settings.get('max_features')))} changed features. Checked by the model on the values shown: "
-        f"{escape(checks(e))}.</p>"
+        f"{table}{folded(words['stays_table'].format(n=len(e.row) - len(changed)), others)}"
+        f'<p class="grace-soft">{escape(found)} {escape(words["checked"].format(checks=checks(e)))}</p>'
     )
 
 
@@ -213,9 +216,9 @@ def numbers(batch: Explanations) -> str:
     return f'<dl class="grace-numbers">{lines}</dl>'
 
 
-def document(title: str, content: str) -> str:
+def document(title: str, content: str, language: str = DEFAULT) -> str:
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<html lang="{language}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <meta name="color-scheme" content="light dark"><title>{escape(title)}</title>
 <style>{STYLE}{LOOK}{PAGE}</style></head>
 <body><main class="grace">{content}</main></body></html>
@@ -223,19 +226,15 @@ def document(title: str, content: str) -> str:
 
 
 def checks(e: Explanation) -> str:
-    said = {
-        "flip": "the class changes",
-        "features": "few enough features",
-        "gamma": "no two of them say much the same",
-        "domain": "inside the ranges",
-        "irreducible": "none of the changes can be left out",
-        "rules": "the rules between features kept",
-    }
-    return ", ".join(said[k] for k, ok in e.checks.items() if ok and k in said) or "nothing"
+    """What the model confirmed of the answer."""
+    words = words_of(e)
+    named = {"flip": "check_flip" if e.wanted is None else "check_number"}
+    passed = [named.get(k, f"check_{k}") for k, ok in e.checks.items() if ok]
+    return ", ".join(words[k] for k in passed if k in words) or words["check_none"]
 
 
-def cell_text(cell: Value | None) -> str:
+def cell_text(cell: Value | None, code: str) -> str:
     if cell is None:
-        return "missing"
+        return languages.load(code).PICTURES["missing"]
     number = isinstance(cell, int | float) and not isinstance(cell, bool)
-    return text.number(text.decimal(cell)) if number else str(cell)
+    return text.number(text.decimal(cell), code) if number else str(cell)

@@ -28,7 +28,7 @@ from grace.features import (
     columns_of,
     tail_of,
 )
-from grace.frames import as_frame, no_duplicates, said, some
+from grace.frames import all_said, as_frame, no_duplicates, said, some
 from grace.groups import cells_of, columns_from, group_feature, needed_columns
 from grace.languages import DEFAULT, load
 from grace.limits import constrained
@@ -168,7 +168,8 @@ class Schema:
         try:
             return self._places[name]
         except (KeyError, TypeError):
-            raise GraceError(f"there is no feature {name!r}; features: {some(self.names)}") from None
+            message = "there is no feature {name!r}; features: {known}"
+            raise GraceError(message, name=name, known=all_said(self.names)) from None
 
     def class_word(self, label: Value) -> str:
         """What a person calls the class."""

@@ -16,7 +16,7 @@ from grace import languages
 from grace.columns import date_text, is_date
 from grace.degrees import By, Room, Said, Within, apart, check_style, difference, is_exact, short, style_of, values
 from grace.errors import GraceError
-from grace.features import Categorical, Feature, Numeric, Value, plain
+from grace.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.figures import asked_for, predicted
 from grace.languages import DEFAULT, FORMS, Facts, Language, Limits, Part
 from grace.numerals import decimal
@@ -25,6 +25,7 @@ from grace.wording import class_word, feature_in, row_words
 
 if TYPE_CHECKING:
     from grace.explanation import Change, Explanation
+    from grace.schema import Schema
 
 MINIMUM = "minimal"
 """The verdict that no change of fewer features would do, as records have it."""
@@ -32,8 +33,10 @@ MINIMUM = "minimal"
 __all__ = [
     "MINIMUM",
     "Saying",
+    "category",
     "comparable",
     "decimal",
+    "heading",
     "main_clause",
     "notes",
     "number",
@@ -284,6 +287,19 @@ def least_change(change: Change, distance: float | None) -> Decimal:
 
 
 # -- parts of it, for tables and pictures -----------------------------------------------------
+
+
+def heading(feature: Feature, words: Schema) -> str:
+    """What to call a feature on its own, as above its picture: its phrase, but where there is none, or one that means
+    the row itself or nothing ("had the person been older"), its name."""
+    there = languages.load(words.language).WORDS.there
+    return feature.name.replace("_", " ") if feature.phrase in ("", words.row, there) else feature.phrase
+
+
+def category(feature: Categorical, cell: Value, code: str) -> str:
+    """A category on its own."""
+    missing = feature.gaps and cell == MISSING and MISSING not in feature.labels
+    return languages.load(code).PICTURES["missing"] if missing else feature.label(cell)
 
 
 def phrase(feature: Feature, code: str = DEFAULT, own: str = DEFAULT) -> str:

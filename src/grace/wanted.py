@@ -28,7 +28,8 @@ class Wanted:
         base = predicted if self.of_row else np.zeros(len(predicted))
         unit = np.abs(predicted) if self.share else np.ones(len(predicted))
         if self.share and (unit == 0).any():
-            raise GraceError(f"row {int((unit == 0).argmax())}: a share of a prediction of 0 is 0; use by(a number)")
+            row = int((unit == 0).argmax())
+            raise GraceError("row {row}: a share of a prediction of 0 is 0; use by(a number)", row=row)
         low, high = base + self.low * unit, base + self.high * unit
         if not self.of_row:
             return low, high
@@ -55,7 +56,7 @@ def within(low: float, high: float) -> Wanted:
     """Between two numbers."""
     low, high = _number("within", low), _number("within", high)
     if low > high:
-        raise GraceError(f"within({low:g}, {high:g}): the first number lies above the second")
+        raise GraceError("within({low:g}, {high:g}): the first number lies above the second", low=low, high=high)
     return Wanted(low=low, high=high)
 
 
@@ -65,12 +66,13 @@ def by(difference: float | str) -> Wanted:
     if isinstance(difference, str):
         found = re.fullmatch(r"\s*([+\-\N{MINUS SIGN}]?)\s*(\d+(?:\.\d+)?)\s*%\s*", difference)
         if found is None:
-            raise GraceError(f'by({difference!r}): say by how much as a number, or as a share such as "+10 %"')
+            message = 'by({difference!r}): say by how much as a number, or as a share such as "+10 %"'
+            raise GraceError(message, difference=difference)
         size = float(found[2]) / 100 * (-1 if found[1] in ("-", "\N{MINUS SIGN}") else 1)
     else:
         size = _number("by", difference)
     if size == 0:
-        raise GraceError(f"by({difference!r}): a difference of 0 is none")
+        raise GraceError("by({difference!r}): a difference of 0 is none", difference=difference)
     return Wanted(low=size, of_row=True, share=share) if size > 0 else Wanted(high=size, of_row=True, share=share)
 
 
@@ -85,14 +87,16 @@ def wanted_of(said: str) -> Wanted:
             return within(float(low), float(high))
         if name == "by":
             return by(rest if "%" in rest else float(rest))
+    except GraceError:
+        raise
     except ValueError:
         pass
     raise GraceError(
-        f"{said!r}: say what the number should have been: above 10, below 10, within 5 10, by -3, by +10 %"
+        "{said!r}: say what the number should have been: above 10, below 10, within 5 10, by -3, by +10 %", said=said
     )
 
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating) or np.isnan(value):
-        raise GraceError(f"{name}({value!r}): it must be a number")
+        raise GraceError("{name}({value!r}): it must be a number", name=name, value=value)
     return float(value)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from grace.columns import is_date
 from grace.errors import GraceError
 from grace.features import MISSING, WORDS, Categorical, Feature, Value
+from grace.figures import Range, asked_for, predicted
 from grace.languages import Language, check_template, fill, load
 from grace.parsing import fitted
 
@@ -42,6 +43,41 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
         plain = {str(c): language.label(worded(c, feature.categories)) for c in feature.categories}
         words["labels"] = plain | {MISSING: language.WORDS.missing} | labels
     return replace(feature, **words)
+
+
+def feature_words(feature: Feature, own: str, code: str) -> Feature:
+    """The feature as if it had been declared in the language `code`: with the words that it has in it alone."""
+    if code == own:
+        return feature
+    unset: dict[str, Any] = {w: {} if w == "labels" else f.default for f in fields(feature) if (w := f.name) in WORDS}
+    return replace(feature, **{**unset, **feature.translations.get(code, {})})
+
+
+def schema_words(schema: Schema, code: str) -> Schema:
+    """The schema as if it had been declared in the language `code`."""
+    if code == schema.language:
+        return schema
+    unset: dict[str, Any] = {
+        w: {} if w == "class_words" else f.default for f in fields(schema) if (w := f.name) in ROW_WORDS
+    }
+    features = tuple(feature_words(f, schema.language, code) for f in schema.features)
+    return replace(schema, language=code, features=features, **{**unset, **schema.translations.get(code, {})})
+
+
+def with_class_words(
+    schema: Schema, task: str, classes: Iterable[Value], said: Sequence[Value], asked: Range | None
+) -> Schema:
+    """The schema with words for a predicted number and what was asked for (`said`), and for clusters, where it has none
+    of its own."""
+    language = load(schema.language)
+    if asked is not None:
+        named = {str(s): asked_for(asked, language) for s in said[1:]}
+        named |= {str(said[0]): predicted(float(said[0]), asked, language)}
+    elif task == "clustering":
+        named = {str(c): language.WORDS.cluster.format(**{"class": c}) for c in classes}
+    else:
+        return schema
+    return replace(schema, class_words={**named, **schema.class_words})
 
 
 def worded(label: Value, among: Sequence[Value]) -> str:

@@ -100,6 +100,12 @@ class Language(Protocol):
     """What the language calls itself."""
     SCREEN: Mapping[str, str]
     """Headings: feature, is, would, or, note, along."""
+    PICTURES: Mapping[str, str]
+    """The words of pictures and reports, by what they are about; {…} is filled in."""
+    PAGE: Mapping[str, str]
+    """The words of the page, likewise."""
+    ERRORS: Mapping[str, str]
+    """What a visitor of the page may have done wrong: format strings of GraceError, each with its translation."""
 
     def named(self, name: str) -> str:
         """What to call a feature of which only the name is known."""

@@ -8,7 +8,7 @@ from grace.features import Categorical
 from grace.figures import predicted
 from grace.pictures.backdrop import Backdrop, Curve
 from grace.pictures.drawing import Drawing, Mark, Rect, Text, fit, line, percent, text_width, was, would_be
-from grace.pictures.numeric import ROLES, heading, label, shortly
+from grace.pictures.numeric import ROLES, heading, label, shortly, titled
 
 MOST = 8  # categories shown
 STEP = 24.0
@@ -19,7 +19,8 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
     feature = change.feature
     assert isinstance(feature, Categorical)
     assert e.contrast_class is not None
-    old, new = text.value(feature, change.old), text.value(feature, change.new)
+    code = e.words.language
+    spoken = languages.load(code).PICTURES
     histogram = backdrop.histograms.get(change.name) if backdrop else None
     curve = backdrop.curves.get(change.name) if backdrop and e.sure else None
     curve = curve if curve is not None and curve.contrast else None
@@ -27,9 +28,12 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
     totals = [sum(c) for c in counts] if counts else [0, 0]
     places = [feature.categories.index(change.old), feature.categories.index(change.new)]
     shown = chosen(len(feature.categories), places, [a + b for a, b in zip(*counts, strict=True)] if counts else [])
-    marks, y = heading(label(e, change), *shortly(change), width)
+    marks, y = heading(label(e, change), *shortly(e, change), width)
     column = 54.0 if curve else 0.0
-    words = [feature.label(feature.categories[k]) for k in shown]
+    if curve and e.wanted is not None:
+        longest_number = max(text_width(predicted(n, e.wanted, languages.load(code)), 12, True) for n in curve.contrast)
+        column = max(column, longest_number + 20)
+    words = [text.category(feature, feature.categories[k], code) for k in shown]
     longest = max(text_width(w, 12, bold=True) for w in words) + 28
     above = longest > width * 0.5  # long words stand above their bars
     gutter = 20.0 if above else longest
@@ -40,7 +44,8 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
         marks += key(e, width, y)
     if curve:
         y += 15
-        said = "what the model predicts" if e.wanted else f"model: chance of {e.words.class_word(e.contrast_class)}"
+        outcome = e.words.class_word(e.contrast_class)
+        said = spoken["predicts_here"] if e.wanted else spoken["chance_of"].format(outcome=outcome)
         marks.append(Text(width, y, fit(said, width, 11), 11, "new", "end"))
     for k, word in zip(shown, words, strict=True):
         middle = y + STEP / 2 + 2
@@ -64,14 +69,8 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
         y += STEP
     if len(shown) < len(feature.categories):
         y += 16
-        marks.append(Text(20, y, f"and {len(feature.categories) - len(shown)} more", 11, "soft"))
-    return Drawing(
-        width,
-        y + 12,
-        f"{label(e, change)}: {old} to {new}",
-        f"{label(e, change)}: {old} as it is, {new} with the change.",
-        tuple(marks),
-    )
+        marks.append(Text(20, y, spoken["and_more"].format(n=len(feature.categories) - len(shown)), 11, "soft"))
+    return Drawing(width, y + 12, *titled(e, change), tuple(marks))
 
 
 def chosen(count: int, must: list[int], often: list[int]) -> list[int]:
@@ -85,7 +84,8 @@ def chosen(count: int, must: list[int], often: list[int]) -> list[int]:
 def key(e: Explanation, width: float, y: float) -> list[Mark]:
     """Whose bars these are: the upper and the lower one of each pair."""
     assert e.contrast_class is not None
-    named = e.words.class_word(e.original_class) if e.wanted is None else "otherwise"
+    otherwise = languages.load(e.words.language).PICTURES["otherwise"]
+    named = e.words.class_word(e.original_class) if e.wanted is None else otherwise
     first = fit(named, width / 2 - 24, 11)
     second = fit(e.words.class_word(e.contrast_class), width / 2 - 24, 11)
     x = text_width(first, 11) + 26

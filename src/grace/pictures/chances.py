@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
+from grace import languages, text
 from grace.explanation import Explanation
 from grace.features import Value
 from grace.models.threshold import lines
@@ -43,7 +45,8 @@ def lines_of(e: Explanation) -> list[tuple[str, str, float, float]]:
     out += [(e.words.class_word(c), "soft", b, a) for c, b, a in kept]
     left = rest[len(kept) :]
     if left:
-        out.append((f"{len(left)} other classes", "soft", sum(b for _, b, _ in left), sum(a for _, _, a in left)))
+        named = languages.load(e.words.language).PICTURES["other_classes"].format(n=len(left))
+        out.append((named, "soft", sum(b for _, b, _ in left), sum(a for _, _, a in left)))
     return out
 
 
@@ -62,26 +65,30 @@ def cutoff_line(e: Explanation) -> CutoffLine | None:
     if not found:
         return None
     of = e.cutoffs[0][0] if len(e.cutoffs) == 1 else e.classes[1]
-    return CutoffLine(of, found[of], f"cut-off {fit_percent(found[of])}")
+    code = e.words.language
+    said = languages.load(code).PICTURES["cutoff"].format(share=fit_percent(found[of], code))
+    return CutoffLine(of, found[of], said)
 
 
-def fit_percent(share: float) -> str:
+def fit_percent(share: float, code: str) -> str:
     """A cut-off in as many digits as it has, up to four."""
-    return f"{float(f'{share * 100:.4g}'):g} %"
+    return f"{text.number(Decimal(f'{share * 100:.4g}'), code)} %"
 
 
 def cutoff_words(named: Sequence[tuple[Value, float]], words: Schema) -> str:
     """By which rule classes are decided, as a sentence; empty where it is the most probable one."""
-    said = [(words.class_word(c), fit_percent(share)) for c, share in named]
+    said = [(words.class_word(c), fit_percent(share, words.language)) for c, share in named]
+    spoken = languages.load(words.language).PICTURES
     if len(said) == 1:
-        return f"The class is {said[0][0]} from a probability of {said[0][1]} on."
+        return spoken["cutoff_rule"].format(outcome=said[0][0], share=said[0][1])
     listed = ", ".join(f"{word} {share}" for word, share in said)
-    return f"The class is the one whose probability is most, measured by its cut-off: {listed}." if said else ""
+    return spoken["cutoff_rules"].format(cutoffs=listed) if said else ""
 
 
 def class_panel(e: Explanation, width: float) -> Drawing:
     """What a model decides that does not say how sure it is."""
-    said = "What the model decides"
+    spoken = languages.load(e.words.language).PICTURES
+    said, note = spoken["decides"], spoken["no_probabilities"]
     marks: list[Mark] = [Text(0, 15, said, 13, bold=True)]
     words = [(e.words.class_word(e.original_class), "old")]
     if e.contrast_class is not None:
@@ -92,10 +99,9 @@ def class_panel(e: Explanation, width: float) -> Drawing:
         marks.append(was(6, middle) if i == 0 else would_be(6, middle))
         marks.append(Text(20, middle + 4, fit(word, width - 20, 12, bold=True), 12, role, bold=True))
         y += STEP
-    note = "It gives no probabilities."
     marks.append(Text(0, y + 14, fit(note, width, 11), 11, "soft"))
-    described = f"As it is: {words[0][0]}." + (f" With the change: {words[1][0]}." if len(words) > 1 else "")
-    return Drawing(width, y + 20, said, f"{described} {note}", tuple(marks))
+    parts = [spoken[when].format(outcome=word) for when, (word, _) in zip(("now", "then"), words, strict=False)]
+    return Drawing(width, y + 20, said, " ".join([*parts, note]), tuple(marks))
 
 
 def chances_panel(e: Explanation, width: float) -> Drawing:
@@ -104,7 +110,8 @@ def chances_panel(e: Explanation, width: float) -> Drawing:
     rows = lines_of(e)
     cutoff = cutoff_line(e)
     moved = e.success
-    marks: list[Mark] = [Text(0, 15, "How sure the model is", 13, bold=True)]
+    spoken = languages.load(e.words.language).PICTURES
+    marks: list[Mark] = [Text(0, 15, spoken["how_sure"], 13, bold=True)]
     said = [f"{percent(b)} → {percent(a)}" if moved else percent(b) for _, _, b, a in rows]
     gutter = min(max(text_width(word, 12, bold=True) for word, *_ in rows) + 14, width * 0.42)
     right = width - max(text_width(s, 12, bold=True) for s in said) - 16
@@ -132,8 +139,9 @@ def chances_panel(e: Explanation, width: float) -> Drawing:
         marks.append(Path((((axis(share), y), (axis(share), y + 3)),), stroke="line"))
         marks.append(Text(axis(share), y + 14, word, 11, "soft", "middle"))
     words = "; ".join(f"{word}: {values}" for (word, *_), values in zip(rows, said, strict=True))
-    words += "" if cutoff is None else f"; {cutoff.said} for {e.words.class_word(cutoff.of)}"
-    return Drawing(width, y + 20, "How sure the model is", words + ".", tuple(marks))
+    if cutoff is not None:
+        words += f"; {spoken['cutoff_of'].format(cutoff=cutoff.said, outcome=e.words.class_word(cutoff.of))}"
+    return Drawing(width, y + 20, spoken["how_sure"], words + ".", tuple(marks))
 
 
 def _quiet(a: tuple[float, float], b: tuple[float, float]) -> list[Mark]:

@@ -14,8 +14,9 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TypeVar
 
-from grace import text
+from grace import languages, text
 from grace.features import Floats
+from grace.languages import DEFAULT
 from grace.shortening import cut_middle
 
 Point = tuple[float, float]
@@ -222,8 +223,10 @@ def percent(share: float) -> str:
     return f"{share * 100:.0f} %"
 
 
-def ticks(start: float, stop: float, most: int = 5, whole: bool = False) -> list[tuple[float, str]]:
-    """Round values within a range, and how to write them."""
+def ticks(
+    start: float, stop: float, most: int = 5, whole: bool = False, code: str = DEFAULT
+) -> list[tuple[float, str]]:
+    """Round values within a range, and how to write them in a language."""
     rough = (stop - start) / max(1, most)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
@@ -231,17 +234,18 @@ def ticks(start: float, stop: float, most: int = 5, whole: bool = False) -> list
         step = max(1.0, step)
     first, last = math.ceil(start / step - 1e-9), math.floor(stop / step + 1e-9)
     values = [float(f"{k * step:.12g}") for k in range(first, last + 1)]
-    return [(v, tick(v)) for v in values]
+    return [(v, tick(v, code)) for v in values]
 
 
-def tick(value: float) -> str:
+def tick(value: float, code: str = DEFAULT) -> str:
     """A number under an axis; 20k and 1.5M where that is shorter and exact."""
-    for size, word in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+    words = languages.load(code).PICTURES
+    for size, unit, word in ((1e9, 1e9, "billion"), (1e6, 1e6, "million"), (1e4, 1e3, "thousand")):
         if abs(value) >= size:
-            short = f"{value / (1e3 if word == 'k' else size):.12g}"
+            short = f"{value / unit:.12g}"
             if len(short.lstrip("-")) <= 4:
-                return text.number(Decimal(short)) + word
-    return text.number(Decimal(f"{value:.12g}"))
+                return text.number(Decimal(short), code) + words[word]
+    return text.number(Decimal(f"{value:.12g}"), code)
 
 
 def nearly(value: float, span: float) -> float:

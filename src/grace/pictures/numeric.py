@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from grace import text
+from grace import languages, text
 from grace.columns import date_text, is_date
 from grace.explanation import Change, Explanation
-from grace.features import Numeric
+from grace.features import Numeric, Value
 from grace.pictures.backdrop import Backdrop, Curve, Histogram
 from grace.pictures.chances import cutoff_line
 from grace.pictures.drawing import (
@@ -46,17 +46,31 @@ ROLES = {"original": "old", "contrast": "new", "other": "soft"}
 
 
 def label(e: Explanation, change: Change) -> str:
-    """What to call a feature above its picture. A phrase that means the row itself, as in "had the person been
-    older", only works in a sentence."""
-    return change.name.replace("_", " ") if change.feature.phrase == e.words.row else text.phrase(change.feature)
+    """What to call a feature above its picture."""
+    return text.heading(change.feature, e.words)
 
 
-def shortly(change: Change) -> tuple[str, str]:
+def value(e: Explanation, change: Change, cell: Value) -> str:
+    """A cell of a changed feature."""
+    return text.value(change.feature, cell, e.words.language, e.words.language)
+
+
+def shortly(e: Explanation, change: Change) -> tuple[str, str]:
     """Old and new value; the unit is said once."""
     feature = change.feature
     if isinstance(feature, Numeric) and not is_date(feature):
-        return text.number(text.decimal(change.old)), text.value(feature, change.new)
-    return text.value(feature, change.old), text.value(feature, change.new)
+        return text.number(text.decimal(change.old), e.words.language), value(e, change, change.new)
+    return value(e, change, change.old), value(e, change, change.new)
+
+
+def titled(e: Explanation, change: Change) -> tuple[str, str]:
+    """Title and description of a changed feature's picture."""
+    words = languages.load(e.words.language).PICTURES
+    old, new = value(e, change, change.old), value(e, change, change.new)
+    title, described = (
+        words[part].format(feature=label(e, change), old=old, new=new) for part in ("change", "change_described")
+    )
+    return title, described
 
 
 def heading(said: str, old: str, new: str, width: float) -> tuple[list[Mark], float]:
@@ -86,11 +100,10 @@ def numeric_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wid
     """One changed number."""
     feature = change.feature
     assert isinstance(feature, Numeric)
-    old, new = text.value(feature, change.old), text.value(feature, change.new)
     histogram = backdrop.histograms.get(change.name) if backdrop else None
     curve = backdrop.curves.get(change.name) if backdrop else None
     axis = axis_of(feature, change, histogram, width)
-    marks, y = heading(label(e, change), *shortly(change), width)
+    marks, y = heading(label(e, change), *shortly(e, change), width)
     if curve is not None and curve.contrast and e.sure and len(e.changes) == 1:
         drawn, high = response(e, change, curve, axis, y + 6, width)
         marks += drawn
@@ -102,9 +115,8 @@ def numeric_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wid
     a, b = axis(float(change.old)), axis(float(change.new))
     marks += [*arrow((a, middle), (b, middle), width=1.2), was(a, middle), would_be(b, middle)]
     y = middle + (BARS + 10 if histogram else 12)
-    marks += scale(feature, axis, y)
-    words = f"{label(e, change)}: {old} as it is, {new} with the change."
-    return Drawing(width, y + 20, f"{label(e, change)}: {old} to {new}", words, tuple(marks))
+    marks += scale(feature, axis, y, e.words.language)
+    return Drawing(width, y + 20, *titled(e, change), tuple(marks))
 
 
 def axis_of(feature: Numeric, change: Change, histogram: Histogram | None, width: float) -> Axis:
@@ -118,17 +130,16 @@ def axis_of(feature: Numeric, change: Change, histogram: Histogram | None, width
     return Axis(start, stop if stop > start else start + 1, EDGE, width - EDGE)
 
 
-def scale(feature: Numeric, axis: Axis, y: float) -> list[Mark]:
+def scale(feature: Numeric, axis: Axis, y: float, code: str) -> list[Mark]:
     """Round values under the picture."""
     marks: list[Mark] = []
     most = max(2, int((axis.right - axis.left) // 60))
     date = is_date(feature)
-    for value, said in ticks(
-        axis.start, axis.stop, max(2, most * 2 // 3) if date else most, whole=bool(feature.integer)
-    ):
-        said = date_text(value) if date else said
+    shown = max(2, most * 2 // 3) if date else most
+    for place, said in ticks(axis.start, axis.stop, shown, whole=bool(feature.integer), code=code):
+        said = date_text(place) if date else said
         half = text_width(said, 11) / 2
-        x = axis(value)
+        x = axis(place)
         marks += [
             line(x, y - 2, x, y + 2),
             Text(min(max(x, half), axis.right + EDGE - half), y + 14, said, 11, "soft", "middle"),
@@ -143,6 +154,7 @@ def bars(e: Explanation, histogram: Histogram, axis: Axis, middle: float, width:
     sides = ((e.original_class, histogram.original, -1, "old"), (e.contrast_class, histogram.contrast, 1, "new"))
     shares = [[(c / max(1, sum(counts))) ** 0.5 for c in counts] for _, counts, _, _ in sides]
     top = max(max(s) for s in shares) or 1.0
+    otherwise = languages.load(e.words.language).PICTURES["otherwise"]
     for (of, _, up, role), heights in zip(sides, shares, strict=True):
         assert of is not None
         for k, height in enumerate(heights):
@@ -152,7 +164,7 @@ def bars(e: Explanation, histogram: Histogram, axis: Axis, middle: float, width:
                 y = middle - 3 - tall if up < 0 else middle + 3
                 gap = 1.0 if x2 - x1 > 4 else 0.3
                 marks.append(Rect(x1 + gap / 2, y, x2 - x1 - gap, tall, role, TINT))
-        word = "otherwise" if e.wanted is not None and up < 0 else fit(e.words.class_word(of), width * 0.6, 11)
+        word = otherwise if e.wanted is not None and up < 0 else fit(e.words.class_word(of), width * 0.6, 11)
         marks.append(emptier_corner(word, heights, axis, middle + up * (BARS - 3) + (4 if up < 0 else 6), role))
     return marks
 
@@ -218,8 +230,9 @@ def traces(
     borders = []
     for v in [v for v in curve.flips if min(old, new) <= v <= max(old, new)][:1]:
         end = axis(v) > width / 2
-        where = date_text(float(round(v))) if is_date(change.feature) else tick(nearly(v, axis.stop - axis.start))
-        border = f"changes its mind at {where}" if e.wanted is None else f"as asked for from {where}"
+        code, near_v = e.words.language, nearly(v, axis.stop - axis.start)
+        where = date_text(float(round(v))) if is_date(change.feature) else tick(near_v, code)
+        border = languages.load(code).PICTURES["flips_at" if e.wanted is None else "reached_at"].format(value=where)
         x = axis(v) + (-6 if end else 6)
         borders.append(Text(x, top + CURVE - 6, border, 10, "soft", "end" if end else "start", halo=True))
     near = abs(up(before) - up(after)) < 34

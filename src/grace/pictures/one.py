@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
-from grace import text
+from grace import languages, text
 from grace.explanation import Change, Explanation
 from grace.features import Numeric
 from grace.languages import listed, upper
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.category import category_panel
 from grace.pictures.chances import chances_panel, class_panel
-from grace.pictures.drawing import Drawing, Group, Mark, Text, paragraph, was, would_be
-from grace.pictures.numeric import label, numeric_panel, shortly
+from grace.pictures.drawing import Drawing, Group, Mark, Text, paragraph, text_width, was, would_be
+from grace.pictures.numeric import label, numeric_panel, shortly, value
 from grace.pictures.plane import plane_panel
 from grace.pictures.predicted import predicted_panel
 
@@ -22,14 +23,17 @@ ROW_GAP = 26.0
 TWO_COLUMNS = 520.0  # a picture at least this wide has two
 
 
+def words_of(e: Explanation) -> Mapping[str, str]:
+    """The words of pictures in the explanation's language."""
+    return languages.load(e.words.language).PICTURES
+
+
 def question(e: Explanation) -> str:
     """The explanation's title."""
-    said = e.words.class_word(e.original_class)
-    return (
-        f"Why {said}?"
-        if e.contrast_class is None
-        else f"Why {said} rather than {e.words.class_word(e.contrast_class)}?"
-    )
+    words, x = words_of(e), e.words.class_word(e.original_class)
+    if e.contrast_class is None:
+        return words["why"].format(x=x)
+    return words["why_rather"].format(x=x, y=e.words.class_word(e.contrast_class))
 
 
 def columns_of(e: Explanation, width: float) -> list[tuple[float, float]]:
@@ -89,7 +93,7 @@ def picture(e: Explanation, backdrop: Backdrop | None = None, *, width: float = 
         ends[at] += part.height + ROW_GAP
     y = max(ends) - ROW_GAP + 14
     if e.success:
-        marks += legend(y)
+        marks += legend(e, y)
         y += 18
     for footnote in [remaining(e), *others(e), reading(e, backdrop)]:
         if footnote:
@@ -99,25 +103,27 @@ def picture(e: Explanation, backdrop: Backdrop | None = None, *, width: float = 
     return Drawing(width, y + MARGIN - 6, question(e), words, (Group(MARGIN, 0, tuple(marks)),))
 
 
-def legend(y: float) -> list[Mark]:
+def legend(e: Explanation, y: float) -> list[Mark]:
     """What the two marks mean."""
+    words = words_of(e)
+    x = 15 + text_width(words["as_is"], 11.5) + 18
     return [
         was(5, y + 7, 4),
-        Text(15, y + 11, "as it is", 11.5),
-        would_be(76, y + 7, 5.5),
-        Text(87, y + 11, "as it would be", 11.5),
+        Text(15, y + 11, words["as_is"], 11.5),
+        would_be(x, y + 7, 5.5),
+        Text(x + 11, y + 11, words["as_would_be"], 11.5),
     ]
 
 
 def remaining(e: Explanation) -> str:
     """What is not shown: changes beyond the largest, and what stays."""
+    words = words_of(e)
     hidden, left = len(e.changes) - MOST_SHOWN, len(e.row) - len(e.changes) - len(e.follow_on)
-    said = f"{hidden} smaller changes are not shown. " if hidden > 0 else ""
-    said += f"{upper(following(e, e.follow_on))}. " if e.follow_on else ""
-    if not e.changes or not left:
-        return said.strip()
-    stays = "The other feature stays as it is." if left == 1 else f"The other {left} features stay as they are."
-    return said + stays
+    said = [words["hidden"].format(n=hidden)] if hidden > 0 else []
+    said += [f"{upper(following(e, e.follow_on))}."] if e.follow_on else []
+    if e.changes and left:
+        said.append(words["one_stays"] if left == 1 else words["others_stay"].format(n=left))
+    return " ".join(said)
 
 
 def others(e: Explanation) -> list[str]:
@@ -126,38 +132,40 @@ def others(e: Explanation) -> list[str]:
     for other in e.alternatives:
         if other.contrast_class is not None:
             along = f"; {following(e, other.follow_on)}" if other.follow_on else ""
-            out.append(f"Or: {listed_changes(e, other.changes)} ({e.words.class_word(other.contrast_class)}){along}.")
+            outcome = e.words.class_word(other.contrast_class)
+            said = words_of(e)["or"].format(changes=listed_changes(e, other.changes), outcome=outcome, along=along)
+            out.append(said)
     return out
 
 
 def following(e: Explanation, changes: Sequence[Change]) -> str:
     """What moves along, as a consequence like in the sentence: "weight would then be 80 rather than 70"."""
-    said = []
+    words, said = words_of(e), []
     for i, c in enumerate(changes):
-        old, new = shortly(c)
-        said.append(f"{label(e, c)}{' would then be' if i == 0 else ''} {new} rather than {old}")
-    return listed(said, "and")
+        old, new = shortly(e, c)
+        template = words["also_follows" if i else "follow" if c.feature.plural else "follows"]
+        said.append(template.format(feature=label(e, c), new=new, old=old))
+    return listed(said, words["and"])
 
 
 def listed_changes(e: Explanation, changes: Sequence[Change]) -> str:
-    return ", ".join(f"{label(e, c)} {text.value(c.feature, c.old)} → {text.value(c.feature, c.new)}" for c in changes)
+    return ", ".join(f"{label(e, c)} {value(e, c, c.old)} → {value(e, c, c.new)}" for c in changes)
 
 
 def reading(e: Explanation, backdrop: Backdrop | None) -> str:
     """How to read the picture."""
     if not e.success or e.contrast_class is None:
         return ""
-    said = ""
-    x, y = e.words.class_word(e.original_class), e.words.class_word(e.contrast_class)
-    x = x if e.wanted is None else "otherwise"
+    words, said = words_of(e), []
     if backdrop is not None and backdrop.histograms and backdrop.rows is not None:
-        a, b = backdrop.rows
-        drawn = "small ones are drawn larger" if any(isinstance(c.feature, Numeric) for c in e.changes) else "by share"
-        given = "the class the model gives them" if e.wanted is None else "what the model predicts for them"
-        said = f"Bars: training rows by {given} ({a:,} {x}, {b:,} {y}); {drawn}."
+        x, y = e.words.class_word(e.original_class), e.words.class_word(e.contrast_class)
+        a, b = (text.number(Decimal(count), e.words.language) for count in backdrop.rows)
+        numeric = any(isinstance(c.feature, Numeric) for c in e.changes)
+        drawn = words["drawn_larger" if numeric else "drawn_by_share"]
+        template = words["bars_by_class" if e.wanted is None else "bars_by_number"]
+        said.append(template.format(a=a, b=b, x=x if e.wanted is None else words["otherwise"], y=y, drawn=drawn))
     if backdrop is not None and backdrop.map is not None:
-        said += " Map: what the model says if both features change; the small circles are either change alone."
+        said.append(words["map"])
     elif backdrop is not None and len(e.changes) > 1:
-        what = "Line and figures" if e.sure else "Line"
-        said += f" {what}: what the model says along a feature once the other changes are made."
-    return said.strip()
+        said.append(words["line_and_figures" if e.sure else "line"])
+    return " ".join(said)

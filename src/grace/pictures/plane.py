@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from grace import languages
 from grace.columns import date_text, is_date
 from grace.explanation import Explanation
 from grace.features import Floats, Numeric
@@ -26,7 +27,7 @@ from grace.pictures.drawing import (
     was,
     would_be,
 )
-from grace.pictures.numeric import beside, label
+from grace.pictures.numeric import beside, label, titled
 
 GUTTER = 44.0
 STRIDE = 3  # of the nodes that are tried as places for a word
@@ -40,6 +41,7 @@ def plane_panel(e: Explanation, plane: Map, width: float) -> Drawing:
     across, up = changes[plane.features[0]], changes[plane.features[1]]
     assert isinstance(across.feature, Numeric)
     assert isinstance(up.feature, Numeric)
+    code = e.words.language
     named = [label(e, c) for c in (across, up)]
     marks: list[Mark] = [Text(0, 15, fit(named[1], width, 12, bold=True), 12, bold=True)]
     top, height = 26.0, width * 0.8
@@ -61,18 +63,19 @@ def plane_panel(e: Explanation, plane: Map, width: float) -> Drawing:
         found = class_word(e.words.class_word(of), role, lead, (px, py), box, (start, end))
         marks.append(found or beside(at, e.words.class_word(of), role, False, width - 8, top, below=False))
     bottom = top + height
-    for value, said in ticks(x_axis.start, x_axis.stop, 5, whole=bool(across.feature.integer)):
+    for value, said in ticks(x_axis.start, x_axis.stop, 5, bool(across.feature.integer), code):
         said = date_text(value) if is_date(across.feature) else said
         marks += [line(x_axis(value), bottom, x_axis(value), bottom + 4)]
         marks += [Text(x_axis(value), bottom + 16, said, 11, "soft", "middle")]
-    for value, said in ticks(y_axis.start, y_axis.stop, 5, whole=bool(up.feature.integer)):
+    for value, said in ticks(y_axis.start, y_axis.stop, 5, bool(up.feature.integer), code):
         said = date_text(value) if is_date(up.feature) else said
         marks += [line(GUTTER - 4, y_axis(value), GUTTER, y_axis(value))]
         marks += [Text(GUTTER - 7, y_axis(value) + 4, fit(said, GUTTER - 6, 11), 11, "soft", "end")]
     marks.append(Text(width - 8, bottom + 34, fit(named[0], width - 8, 12, True), 12, anchor="end", bold=True))
-    moves = f"{across} and {up}".replace("→", "to")
-    said = f"What the model says over both features, and the way from the row to its contrast: {moves}."
-    return Drawing(width, bottom + 42, f"The model over {named[0]} and {named[1]}", said, tuple(marks))
+    words = languages.load(code).PICTURES
+    said = words["over_both_described"].format(moves=f" {words['and']} ".join(titled(e, c)[0] for c in (across, up)))
+    title = words["over_both"].format(x=named[0], y=named[1])
+    return Drawing(width, bottom + 42, title, said, tuple(marks))
 
 
 def nodes(plane: Map, features: tuple[Numeric, Numeric]) -> tuple[tuple[Floats, Floats], list[Floats]]:

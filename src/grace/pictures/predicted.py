@@ -43,9 +43,10 @@ def predicted_panel(e: Explanation, width: float) -> Drawing:
     assert e.wanted is not None
     before, after = figures(e)
     said = f"{before} → {after}" if e.success else before
-    marks: list[Mark] = [Text(0, 15, "What the model predicts", 13, bold=True)]
+    words = languages.load(e.words.language).PICTURES
+    marks: list[Mark] = [Text(0, 15, words["predicts"], 13, bold=True)]
     right = width - 8
-    beside = text_width(said, 13, bold=True) + 190 < width
+    beside = text_width(said, 13, bold=True) + text_width(words["predicts"], 13, bold=True) + 14 < width
     marks.append(
         Text(width if beside else 0, 15 if beside else 33, said, 13, "new", "end" if beside else "start", True)
     )
@@ -60,11 +61,11 @@ def predicted_panel(e: Explanation, width: float) -> Drawing:
         marks.append(would_be(axis(e.after[0]), middle))
     marks.append(was(axis(e.before[0]), middle))
     y = middle + 14
-    for value, word in ticks(axis.start, axis.stop, max(2, int(width // 80))):
+    for value, word in ticks(axis.start, axis.stop, max(2, int(width // 80)), code=e.words.language):
         marks += [line(axis(value), y - 2, axis(value), y + 2), Text(axis(value), y + 14, word, 11, "soft", "middle")]
     marks.append(Rect(0, y + 24, 10, 10, "new", 0.18))
-    marks.append(Text(15, y + 33, "what was asked for", 11, "soft"))
-    return Drawing(width, y + 40, "What the model predicts", f"Predicted: {said}.", tuple(marks))
+    marks.append(Text(15, y + 33, words["asked_for"], 11, "soft"))
+    return Drawing(width, y + 40, words["predicts"], words["predicted"].format(numbers=said), tuple(marks))
 
 
 def number_curve(e: Explanation, curve: Curve, axis: Axis, top: float, height: float) -> tuple[list[Mark], Axis]:
@@ -73,7 +74,7 @@ def number_curve(e: Explanation, curve: Curve, axis: Axis, top: float, height: f
     up = Axis(*span((*curve.original, *e.before, *e.after), e.wanted, WORDS), top + height, top)
     a, b = zone(up, e.wanted)
     marks: list[Mark] = [Rect(axis.left, a, axis.right - axis.left, b - a, "new", 0.12)]
-    for value, word in ticks(up.start, up.stop, 3):
+    for value, word in ticks(up.start, up.stop, 3, code=e.words.language):
         marks.append(line(axis.left, up(value), axis.right, up(value)))
         marks.append(Text(axis.right - 2, up(value) - 3, word, 10, "soft", "end", halo=True))
     trace = tuple((axis(v), up(s)) for v, s in zip(curve.values, curve.original, strict=True))

@@ -16,9 +16,11 @@ from pydantic_core import PydanticCustomError
 from grace import languages
 from grace.errors import GraceError
 from grace.features import Categorical, Value
-from grace.frames import some
+from grace.frames import all_said
 from grace.schema import Schema
 from grace.settings import CHOICES
+from grace.wanted import wanted_of
+from grace.web.aims import read_aim
 from grace.web.rows import cell, read_row
 from grace.web.served import BUDGET, Question, Served
 from grace.web.state import ALL_STYLES, MOST_ANSWERS
@@ -113,7 +115,11 @@ Names = Annotated[list[str], FailFast(), Field(max_length=MOST_NAMES)]
 class Why(Ask):
     """A row to explain. What is left out is as the explainer was saved."""
 
-    against: str | int | float | bool | None = Field(None, description="The class to contrast with; any by default.")
+    against: str | int | float | bool | None = Field(
+        None,
+        description="The class to contrast with, any by default; of a number what it should have been, such as "
+        "above 10, below 10, within 5 10, by -3 or by +10 %.",
+    )
     max_features: int | None = Field(None, ge=1, le=MOST_CHANGES, description="K, the most features that may change.")
     n: int = Field(1, ge=1, le=MOST_ANSWERS, description="How many answers, each with other features.")
     prove: bool = Field(False, description="Prove that no answer with fewer changes exists (ReLU networks).")
@@ -159,17 +165,23 @@ def router(models: Mapping[str, Served]) -> APIRouter:
         if name is None:
             return next(iter(models.values()))
         if name not in models:
-            raise GraceError(f"there is no model {name!r}; there are {some(models)}")
+            raise GraceError("there is no model {name!r}; there are {known}", name=name, known=all_said(models))
         return models[name]
 
-    @routes.post("/predict", summary="The class of a row, and the probability of each", responses=REFUSED)
+    @routes.post(
+        "/predict",
+        summary="The class of a row and the probability of each, or the number predicted for it",
+        responses=REFUSED,
+    )
     async def predict(asked: Ask) -> JSONResponse:
         served = chosen(asked.model)
         fill = served.schema.names if asked.impute else ()
         row, filled = await asyncio.to_thread(read_row, served.schema, asked.row, fill)
+        said = {"filled": {name: row[name] for name in filled}} if asked.impute else {}
+        if served.of_numbers:
+            return JSONResponse(finite({"prediction": await served.number(row), **said}))
         best, shares = await served.predict(row)
         each = [{"class": c, "probability": p} for c, p in zip(served.classes, shares, strict=False)] or None
-        said = {"filled": {name: row[name] for name in filled}} if asked.impute else {}
         return JSONResponse({"class": served.classes[best], "probabilities": each, **said})
 
     @routes.post("/explain", summary="Why this class rather than that one", responses=REFUSED)
@@ -182,7 +194,10 @@ def router(models: Mapping[str, Served]) -> APIRouter:
 
     @routes.get("/schema", summary="The columns, classes and words of the models", responses=REFUSED_READING)
     async def schema() -> JSONResponse:
-        said = [{"model": m.name, "examples": len(m.examples), **columns(m.schema, m.classes)} for m in models.values()]
+        said = [
+            {"model": m.name, "task": m.task, "examples": len(m.examples), **columns(m.schema, m.classes)}
+            for m in models.values()
+        ]
         return JSONResponse(finite({"models": said, "styles": ALL_STYLES, "languages": languages.names()}))
 
     return routes
@@ -198,7 +213,9 @@ def question(asked: Why, served: Served) -> Question:
         limits[part] = list(dict.fromkeys(limits[part]))
     limits["costs"] = {name: _cost(name, cost) for name, cost in asked.costs.items()}
     limits["ranges"] = {name: _range(schema, name, span) for name, span in asked.ranges.items()} or None
-    if asked.against is not None:
+    if served.of_numbers:
+        limits["against"] = wanted_of(read_aim(str(asked.against or "")).text)
+    elif asked.against is not None:
         limits["against"] = next((c for c in served.classes if str(c) == str(asked.against)), asked.against)
     return Question(row, limits, filled, drawn=False)
 

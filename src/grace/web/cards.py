@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from grace import text
 from grace.columns import date_text, is_date
 from grace.features import Categorical, Feature, Numeric, Value
+from grace.languages import load
+from grace.pictures.numeric import value
 from grace.web.rows import plainly, written
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Card:
     would: Value | None
     would_said: str
     state: State
+    code: str
 
     @property
     def name(self) -> str:
@@ -51,10 +54,14 @@ class Card:
 
     @property
     def said(self) -> str:
+        words = load(self.code).PAGE
         if self.value is None:
-            return "missing"
-        said = text.value(self.feature, self.value)
-        return f"{said}, filled in" if self.name in self.state.filled else said
+            return words["is_missing"]
+        if isinstance(self.feature, Categorical):
+            said = text.category(self.feature, self.value, self.code)
+        else:
+            said = text.value(self.feature, self.value, self.code, self.code)
+        return words["is_filled" if self.name in self.state.filled else "is"].format(value=said)
 
     @property
     def kind(self) -> str:
@@ -104,15 +111,16 @@ class Card:
     def bounds(self) -> tuple[str, str]:
         """The range that holds anyway, in words."""
         assert isinstance(self.feature, Numeric)
-        number = date_text if is_date(self.feature) else lambda v: text.number(text.decimal(v))
-        low, high = (number(v) if math.isfinite(v) else "any" for v in self.feature.bounds)
+        number = date_text if is_date(self.feature) else lambda v: text.number(text.decimal(v), self.code)
+        low, high = (number(v) if math.isfinite(v) else load(self.code).PAGE["any"] for v in self.feature.bounds)
         return low, high
 
     @property
     def options(self) -> list[tuple[str, str, bool]]:
         """Categories: value, words, and whether a change may choose it."""
         assert isinstance(self.feature, Categorical)
-        return [(plainly(c), self.feature.label(c), c in self.feature.open) for c in self.feature.categories]
+        feature = self.feature
+        return [(plainly(c), text.category(feature, c, self.code), c in feature.open) for c in feature.categories]
 
     @property
     def barred(self) -> set[str]:
@@ -126,25 +134,32 @@ class Card:
 
 
 def cards(schema: Schema, state: State, e: Explanation | None) -> list[Card]:
-    """A card for each feature, in the schema's order."""
+    """A card for each feature, in the order and the language of the schema."""
     new = {} if e is None else {c.name: c.new for c in (*e.changes, *e.follow_on)}
     said = {} if e is None else would_be(e)
     now = state.now
+    code = schema.language
     return [
-        Card(f"f{j}", f, label(schema, f), state.row[f.name], now[f.name], new.get(f.name), said.get(f.name, ""), state)
+        Card(
+            f"f{j}",
+            f,
+            text.heading(f, schema),
+            state.row[f.name],
+            now[f.name],
+            new.get(f.name),
+            said.get(f.name, ""),
+            state,
+            code,
+        )
         for j, f in enumerate(schema.features)
     ]
 
 
 def would_be(e: Explanation) -> dict[str, str]:
     """What each feature of the answer would be, in words; what moves along is a consequence."""
-    changed = {c.name: f"would be {text.value(c.feature, c.new)}" for c in e.changes}
-    return changed | {c.name: f"would then be {text.value(c.feature, c.new)}" for c in e.follow_on}
-
-
-def label(schema: Schema, feature: Feature) -> str:
-    """What to call a feature on its own. A phrase that means the row itself only works in a sentence."""
-    return feature.name.replace("_", " ") if feature.phrase in ("", schema.row, "there") else feature.phrase
+    words = load(e.words.language).PAGE
+    changed = {c.name: words["would_be"].format(value=value(e, c, c.new)) for c in e.changes}
+    return changed | {c.name: words["would_then_be"].format(value=value(e, c, c.new)) for c in e.follow_on}
 
 
 def _spelt(cell: str) -> bool:

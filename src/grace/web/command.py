@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from grace.errors import GraceError
+from grace.save_command import MODEL_HELP, announced
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from grace.web.served import Served
 
 SWITCH = 0.0005  # seconds; with Python's own 5 ms an answer waits after each of its many small steps for a busy server
-CASE_STUDY = "Row 1 is the patient of the paper’s case study, whom the network has not seen."
-UNSEEN = "Row 1 is one that the network has not seen."
 
 
 allow_host = click.option(
@@ -27,21 +28,33 @@ proxy = click.option(
 
 
 @click.command()
-@click.argument("directories", nargs=-1, metavar="[MODEL_DIR]...", type=click.Path(exists=True, file_okay=False))
+@click.argument("directories", nargs=-1, metavar="[MODEL_DIR]...", type=click.Path(file_okay=False))
 @click.option("--demo", is_flag=True, help="Train on embedded data and serve that.")
 @click.option("--data", multiple=True, metavar="NAME", help="With --demo: an embedded table; may be repeated.")
+@click.option(
+    "--rows", type=click.Path(exists=True), help="A CSV or Parquet table to go through, instead of training rows."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="0.0.0.0 lets other machines in.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes any free one.")
 @allow_host
 @proxy
+@click.option(
+    "--model",
+    "specs",
+    multiple=True,
+    metavar="[MODEL_DIR=]FILE",
+    help=f"The model that a MODEL_DIR was saved for, if it is not there. {MODEL_HELP}",
+)
 def serve(
     directories: tuple[str, ...],
     demo: bool,
     data: tuple[str, ...],
+    rows: str | None,
     host: str,
     port: int,
     allow_host: tuple[str, ...],
     proxy: tuple[str, ...],
+    specs: tuple[str, ...],
 ) -> None:
     """Serve a page on which to explain rows, try changes and share what was found; and a JSON API.
 
@@ -50,9 +63,11 @@ def serve(
       grace serve --demo
       grace serve --demo --data cancer95 --data adult
       grace serve model/ --port 8080
+      grace serve model/ --rows mine.csv
+      grace serve why-model/ --model model.py:pipeline
       grace serve model/ --allow-host grace.example.org --proxy 127.0.0.1
     """
-    if demo == bool(directories) or (data and not demo):
+    if demo == bool(directories) or (data and not demo) or ((rows or specs) and demo):
         raise click.UsageError("give one or more MODEL_DIR (see grace train), or --demo with --data NAME")
     try:
         from grace.web.hosts import hosts_of
@@ -66,7 +81,8 @@ def serve(
     listen(host, port).close()  # a port that is taken is found out before the training
     torch.set_num_threads(1)  # small networks: one row is too little work to share
     sys.setswitchinterval(SWITCH)
-    models = [trained(name) for name in dict.fromkeys(data or ("cancer95",))] if demo else opened(directories)
+    named = dict.fromkeys(data or ("cancer95",))
+    models = [trained(name) for name in named] if demo else opened(directories, rows, specs)
     app = create_app(models, hosts)
     run(app, host, port, lambda address: click.echo(f"The page is at {address} (Ctrl-C to stop).", err=True), proxies)
     click.echo("Stopped.", err=True)
@@ -79,19 +95,52 @@ def trained(name: str) -> Served:
 
     click.echo(f"Training on {name} ...", err=True)
     explainer, rows = embedded(name)
-    return Served(name, explainer, rows.head(1), CASE_STUDY if name == "cancer95" else UNSEEN)
+    return Served(name, explainer, rows.head(1), "case_study" if name == "cancer95" else "unseen")
 
 
-def opened(directories: tuple[str, ...]) -> list[Served]:
-    """Explainers that `grace train` saved, by the names of their directories."""
+def opened(directories: tuple[str, ...], rows: str | None, specs: tuple[str, ...] = ()) -> list[Served]:
+    """Saved explainers, by the names of their directories. One that cannot be served is said, and the others are."""
     from grace.store import load
     from grace.web.served import Served
 
+    table = None if rows is None else shortened_table(rows)
+    own = model_files(directories, specs)
     models: dict[str, Served] = {}
     for directory in directories:
         name = Path(directory).resolve().name or "model"
         if name in models:
             raise GraceError(f"two models are called {name!r}; rename one of the directories")
         click.echo(f"Loading {directory} ...", err=True)
-        models[name] = Served(name, load(directory))
+        try:
+            models[name] = Served(name, load(directory, own.get(directory)), rows=table)
+        except Exception as reason:  # whatever is wrong with one model: the others are served all the same
+            said = " ".join(str(reason).split()) or type(reason).__name__
+            click.echo(f"{directory} cannot be served: {said}", err=True)
+    if not models:
+        raise GraceError("no model is left to serve; see above")
     return list(models.values())
+
+
+def model_files(directories: tuple[str, ...], specs: tuple[str, ...]) -> dict[str, str]:
+    """The model file of each directory that one was given for."""
+    out: dict[str, str] = {}
+    for spec in specs:
+        directory, _, file = spec.partition("=")
+        if directory not in directories:
+            if len(directories) > 1:
+                raise GraceError(f"--model {spec}: of several models, say whose it is: --model {directories[0]}={spec}")
+            directory, file = directories[0], spec
+        out[directory] = announced(file).spec
+    return out
+
+
+def shortened_table(path: str) -> pd.DataFrame:
+    """The first rows of the table to go through."""
+    from grace.terminal import read_table
+    from grace.web import examples
+
+    table, most = read_table(path), examples.MOST_ROWS
+    if len(table) > most:
+        click.echo(f"{path} has {len(table):,} rows; the page goes through the first {most:,}.", err=True)
+        table = table.head(most).copy()  # without the memory of the others
+    return table

@@ -16,8 +16,9 @@ KINDS = {"json": "application/json", "html": "text/html", "svg": "image/svg+xml"
 
 
 async def download(served: Served, answer: Answer, kind: str, saying: Saying) -> Response:
-    """The file; drawing a PNG takes its turn among the slow work."""
-    e = answer.e
+    """The file in the language of `saying`; drawing a PNG takes its turn among the slow work. JSON has the words of the
+    schema, which hold the translations, and the sentence."""
+    e = answer.e if kind == "json" else answer.spoken(saying.get("language") or served.schema.language).e
     if kind == "png":
         content: str | bytes = await served.slow.run(lambda _: png(e))
     elif kind == "json":

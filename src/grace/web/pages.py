@@ -6,15 +6,19 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 
-from grace import __version__
+from grace import __version__, languages
 from grace.errors import GraceError
+from grace.languages import DEFAULT
 from grace.pictures import STYLE
 from grace.report import LOOK
+from grace.schema import Schema
 from grace.web import api
+from grace.web.aims import USUAL_AIM
 from grace.web.downloads import KINDS, download
 from grace.web.forms import sent_fields
 from grace.web.guard import Kept
@@ -24,6 +28,27 @@ from grace.web.rows import parse_table, read_row
 from grace.web.served import Served
 from grace.web.showing import Pages
 from grace.web.state import State, read_state
+
+NO_FILE = "There is no such file; there are json, html, svg, png."
+
+
+def preferred(accepted: str, schema: Schema) -> str:
+    """The language that a browser asks for (RFC 9110, Accept-Language), if the schema has words in it; else the
+    schema's own."""
+    known = {schema.language, *schema.translations}
+    for part in sorted(accepted.split(","), key=quality, reverse=True):
+        code = part.partition(";")[0].strip().lower().partition("-")[0]
+        if code in known and code in languages.names() and quality(part) > 0:
+            return code
+    return schema.language
+
+
+def quality(part: str) -> float:
+    """The weight of one of the languages that a browser asks for."""
+    try:
+        return float(part.partition("q=")[2].strip() or 1)
+    except ValueError:
+        return 0.0
 
 
 def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
@@ -55,7 +80,11 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
         pairs, state, errors = await pages.read(request)
-        if pairs and not errors and pairs != pages.pairs(state):
+        if not pairs:
+            state = pages.switched(
+                state, preferred(request.headers.get("accept-language", ""), offered[state.model].schema)
+            )
+        if not errors and (pairs or state.language) and pairs != pages.pairs(state):
             return RedirectResponse(pages.address(state), 303)
         return await pages.page(state, errors)
 
@@ -79,9 +108,11 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
     async def file(kind: str, request: Request) -> Response:
         _, state, errors = await pages.read(request)
         if kind not in KINDS:
-            raise HTTPException(404, f"There is no such file; there are {', '.join(KINDS)}.")
+            raise HTTPException(404, NO_FILE)
         if errors:
-            raise GraceError(errors[0])
+            raise errors[0]
+        if state.unfit is not None:
+            raise state.unfit
         served = offered[state.model]
         found, _ = await pages.full(state)
         return await download(served, found, kind, state.saying)
@@ -90,24 +121,29 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
     async def own_row(request: Request) -> Response:
         sent = await sent_fields(request)
         served = offered.get(sent.get("model", ""), models[0])
-        number = sent.get("number", "").strip() or "1"
+        asked = sent.get("language", "")
+        language = asked if asked in languages.names() and asked != served.schema.language else ""
+        number = sent.get("number", "").strip() or "0"
         try:
             if not (number.isascii() and number.isdigit() and len(number) < 10):
-                raise GraceError(f"row {number!r}: give a whole number; 1 is the first")
+                raise GraceError("row {number!r}: give a whole number; 0 is the first", number=number)
             pasted = sent.get("file", "").strip() or sent.get("text", "")
             table = await asyncio.to_thread(parse_table, pasted, int(number))
             fill = served.schema.names if sent.get("impute") == "yes" else ()
             row, filled = await asyncio.to_thread(read_row, served.schema, table, fill)
         except GraceError as reason:
-            state = read_state([("model", served.name)], offered)[0]
-            return await pages.page(state, [], wrong=str(reason), pasted=sent.get("text", ""))
-        return RedirectResponse(pages.address(State(model=served.name, row=row, filled=filled)), 303)
+            state = replace(read_state([("model", served.name)], offered)[0], language=language)
+            return await pages.page(state, [], wrong=reason, pasted=sent.get("text", ""))
+        state = State(model=served.name, row=row, filled=filled, language=language)
+        return RedirectResponse(pages.address(state), 303)
 
     @app.get("/api", include_in_schema=False)
     def described() -> Response:
         served = models[0]
-        body = json.dumps({"row": served.example(1), "max_features": 2, "prove": True}, ensure_ascii=False, indent=1)
-        return pages.show("api.html", {"routes": api.described(app.openapi()), "shown": body, "served": served})
+        more = {"against": USUAL_AIM} if served.of_numbers else {"prove": True}
+        body = json.dumps({"row": served.typical(), "max_features": 2, **more}, ensure_ascii=False, indent=1)
+        parts = {"routes": api.described(app.openapi()), "shown": body, "served": served, **pages.common(DEFAULT)}
+        return pages.show("api.html", parts)
 
     refusals(app, pages, hosts)
     return app

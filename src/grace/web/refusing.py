@@ -12,6 +12,7 @@ from grace.web import api
 from grace.web.guard import HEADERS, Guard, allowed_methods
 from grace.web.hosts import Hosts
 from grace.web.lanes import MOST_OF_ONE, BusyError, GreedyError
+from grace.web.messages import message
 from grace.web.showing import Pages
 
 BUSY = "Too many questions are waiting. Try again in a moment."
@@ -23,12 +24,17 @@ RETRY = {"Retry-After": "5"}
 def refusals(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
     """Teach the app what to refuse, and what to say."""
 
-    def refuse(request: Request, message: str, status: int, headers: dict[str, str] | None = None) -> Response:
-        message = message.encode("utf-8", "replace").decode()  # JSON may hold half a character
+    def refuse(
+        request: Request, reason: str | GraceError, status: int, headers: dict[str, str] | None = None
+    ) -> Response:
+        error = GraceError(reason) if isinstance(reason, str) else reason
         if request.url.path.startswith("/api/") or request.url.path == "/health":
-            return JSONResponse({"error": message}, status, headers)
+            said = str(error).encode("utf-8", "replace").decode()  # JSON may hold half a character
+            return JSONResponse({"error": said}, status, headers)
         part = "HX-Request" in request.headers
-        response = pages.show("wrong.html" if part else "message.html", {"message": message}, status)
+        code = pages.code_of(*(request.query_params.get(key, "") for key in ("language", "model")))
+        parts = {**pages.common(code), "message": message(error, code)}
+        response = pages.show("wrong.html" if part else "message.html", parts, status)
         response.headers.update(headers or {})
         return response
 
@@ -36,7 +42,8 @@ def refusals(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
 
     @app.exception_handler(GraceError)
     def wrong(request: Request, reason: Exception) -> Response:
-        return refuse(request, str(reason), 422)
+        assert isinstance(reason, GraceError)
+        return refuse(request, reason, 422)
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, reason: Exception) -> Response:

@@ -18,7 +18,7 @@ from grace import text
 from grace.columns import date_text, days, is_date, is_small, said_as
 from grace.errors import GraceError
 from grace.features import MISSING, Categorical, Feature, Numeric, Value, plain
-from grace.frames import said, some
+from grace.frames import all_said, said
 from grace.groups import gathered, has_groups
 from grace.models.base import fill_value
 from grace.schema import Schema
@@ -28,6 +28,9 @@ LONGEST = 60  # characters of a wrong cell that an error repeats
 LONGEST_CELL = 10_000  # characters
 LONGEST_NUMBER = 1_000
 MOST_COLUMNS = 50_000
+
+NO_CELL = "column {column!r}: the cell is missing; fill it in, or ask for missing cells to be filled in"
+NO_COLUMN = "column {column!r}: the column is missing; fill it in, or ask for missing cells to be filled in"
 
 LATEST = 2_900_000  # days around 1970 that a date may be away: to the year 9909
 
@@ -47,21 +50,25 @@ def cell(feature: Feature, sent: Any) -> Value:
         found = next((c for c in feature.categories if str(c) == said), None)
         if found is None:
             raise GraceError(
-                f"column {feature.name!r}: unknown category {_short(sent)}; use one of {some(feature.categories)}"
+                "column {column!r}: unknown category {cell}; use one of {known}",
+                column=feature.name,
+                cell=_short(sent),
+                known=all_said(feature.categories),
             )
         return found
     if is_date(feature) and isinstance(sent, str):
         sent = _day(feature, sent)
+    wrong = {"column": feature.name, "cell": _short(sent)}
     if isinstance(sent, bool) or not isinstance(sent, str | int | float):
-        raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a number; send one such as 1.5")
+        raise GraceError("column {column!r}: {cell} is not a number; send one such as 1.5", **wrong)
     try:
         number = float(sent)
     except (ValueError, OverflowError):
-        raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a number; write it like 1.5") from None
+        raise GraceError("column {column!r}: {cell} is not a number; write it like 1.5", **wrong) from None
     if not math.isfinite(number):
-        raise GraceError(f"column {feature.name!r}: {_short(sent)} is not a finite number; write it like 1.5")
+        raise GraceError("column {column!r}: {cell} is not a finite number; write it like 1.5", **wrong)
     if is_date(feature) and abs(number) > LATEST:
-        raise GraceError(f"column {feature.name!r}: {_short(sent)} is no day that there is; write it as 2020-12-31")
+        raise GraceError("column {column!r}: {cell} is no day that there is; write it as 2020-12-31", **wrong)
     number = float(said_as(np.array([number]), feature.dtype)[0]) if is_small(feature) else number
     return int(number) if feature.integer and number == round(number) and abs(number) < 2**53 else number
 
@@ -73,8 +80,8 @@ def _day(feature: Feature, sent: str) -> float:
     try:
         return float(days(pd.Series([sent]))[0])
     except GraceError:
-        wrong = f"column {feature.name!r}: {_short(sent)} is not a date; write it as 2020-12-31"
-        raise GraceError(wrong) from None
+        message = "column {column!r}: {cell} is not a date; write it as 2020-12-31"
+        raise GraceError(message, column=feature.name, cell=_short(sent)) from None
 
 
 def _short(sent: Any) -> str:
@@ -114,10 +121,12 @@ def read_row(schema: Schema, sent: Mapping[str, Any], fill: Collection[str] = ()
         row_of = gathered(schema, pd.DataFrame([dict(sent)]))
         sent = {str(name): plain(row_of[name].iloc[0]) for name in row_of}
     known = set(names)
-    for column in sent:
+    for column in sent if any(name not in sent for name in names) else ():  # perhaps misspelt; else an extra column
         if column not in known and column != schema.target:
             raise GraceError(
-                f"column {_short(column)} is unknown to the model; drop or rename it; known are {some(names)}"
+                "column {column!r} is unknown to the model; drop or rename it; known are {known}",
+                column=column[:LONGEST],
+                known=all_said(names),
             )
     row: Cells = {}
     gone = []
@@ -131,13 +140,12 @@ def read_row(schema: Schema, sent: Mapping[str, Any], fill: Collection[str] = ()
             row[feature.name] = filled(feature)
             gone.append(feature.name)
         else:
-            what = "the cell is missing" if feature.name in sent else "the column is missing"
-            raise GraceError(f"column {feature.name!r}: {what}; fill it in, or ask for missing cells to be filled in")
+            raise GraceError(NO_CELL if feature.name in sent else NO_COLUMN, column=feature.name)
     return row, tuple(gone)
 
 
-def parse_table(sent: str, number: int = 1) -> dict[str, Any]:
-    """The cells of one row (1 is the first) of a CSV or JSON text."""
+def parse_table(sent: str, number: int = 0) -> dict[str, Any]:
+    """The cells of one row (0 is the first) of a CSV or JSON text."""
     sent = sent.lstrip("\ufeff").strip()
     if not sent:
         raise GraceError("there is no row: paste a line of column names and a line of values, or choose a file")
@@ -147,14 +155,21 @@ def parse_table(sent: str, number: int = 1) -> dict[str, Any]:
 def _json_row(sent: str, number: int) -> dict[str, Any]:
     try:
         found = json.loads(sent)
-    except (ValueError, RecursionError) as reason:
-        raise GraceError(f'this is not JSON: {reason}; write it like {{"column": 1.5}}') from reason
+    except RecursionError as reason:
+        raise GraceError(
+            'this is not JSON of a table: it is nested too deep; write it like {"column": 1.5}'
+        ) from reason
+    except ValueError as reason:
+        line, place = (getattr(reason, part, 1) for part in ("lineno", "colno"))
+        message = 'this is not JSON (line {line}, character {place}); write it like {{"column": 1.5}}'
+        raise GraceError(message, line=line, place=place) from reason
     if isinstance(found, dict) and isinstance(found.get("row"), dict):
         found = found["row"]  # an explanation that was downloaded here
     rows = found if isinstance(found, list) else [found]
     if not rows or not all(isinstance(r, dict) for r in rows):
         raise GraceError('the JSON must be an object such as {"column": 1.5}, or a list of them')
-    row: dict[str, Any] = rows[_place(number, len(rows))]
+    _check_place(number, len(rows))
+    row: dict[str, Any] = rows[number]
     return row
 
 
@@ -169,34 +184,33 @@ def _csv_row(sent: str, number: int) -> dict[str, Any]:
             if not names:
                 names = _header(line)
             elif line:
-                count += 1
                 if len(line) != len(names):
-                    many = f"{len(line)} cells, but there are {len(names)} column names"
-                    raise GraceError(f"row {count} has {many}; correct the row")
+                    message = "row {row} has {cells} cells, but there are {names} column names; correct the row"
+                    raise GraceError(message, row=count, cells=len(line), names=len(names))
                 wanted = line if count == number else wanted
+                count += 1
     except csv.Error as reason:
-        raise GraceError(f"this is not CSV: {reason}; check the quotation marks") from reason
+        raise GraceError("this is not CSV: a cell is broken off or too long; check the quotation marks") from reason
     if count == 0:
         raise GraceError("the CSV has one line only; the first must be the column names, the next the values")
-    _place(number, count)
+    _check_place(number, count)
     return dict(zip(names, wanted, strict=True))
 
 
 def _header(line: list[str]) -> list[str]:
     names = [name.strip() for name in line]
     if len(names) > MOST_COLUMNS:
-        raise GraceError(f"the CSV has {len(names)} columns; the most is {MOST_COLUMNS}")
+        raise GraceError("the CSV has {count} columns; the most is {most}", count=len(names), most=MOST_COLUMNS)
     if len(set(names)) < len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
-        raise GraceError(f"column {_short(twice)} occurs twice; rename or drop one of them")
+        raise GraceError("column {column!r} occurs twice; rename or drop one of them", column=twice[:LONGEST])
     return names
 
 
-def _place(number: int, count: int) -> int:
-    """Where the row with this number stands among so many."""
-    if not 1 <= number <= count:
-        raise GraceError(f"row {number} is not there; the table has {count} row(s)")
-    return number - 1
+def _check_place(number: int, count: int) -> None:
+    """Whether there is a row with this number among so many."""
+    if not 0 <= number < count:
+        raise GraceError("row {row} is not there; the rows are 0 to {last}", row=number, last=count - 1)
 
 
 def written(feature: Feature, value: Value | None) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,11 +20,12 @@ from grace.errors import GraceError
 from grace.explainer import Explainer
 from grace.explanation import Explanation
 from grace.features import Value
-from grace.groups import gathered
 from grace.pictures import svg_columns
 from grace.schema import Schema
+from grace.web.examples import table_examples, training_examples
 from grace.web.lanes import Lane
-from grace.web.rows import Cells, filled, read_row, sent
+from grace.web.rows import Cells, read_row, sent
+from grace.wording import schema_words, with_class_words
 
 MOST_KEPT = 256  # answers that are remembered
 BUDGET = 1.0  # seconds for a proof
@@ -64,57 +65,105 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """An explanation with its pictures, in columns."""
+    """An explanation with its pictures, in columns, in the language of the schema."""
 
     e: Explanation
     columns: list[list[str]]
+    others: dict[str, Answer] = field(default_factory=dict, compare=False)
+
+    def spoken(self, code: str) -> Answer:
+        """The same in another language."""
+        if code == self.e.words.language:
+            return self
+        if code not in self.others:
+            e = self.e.in_language(code)
+            self.others[code] = Answer(e, svg_columns(e, e.backdrop()) if self.columns else [])
+        return self.others[code]
 
 
 class Served:
     """A model with its example rows."""
 
-    def __init__(self, name: str, explainer: Explainer, first: pd.DataFrame | None = None, note: str = "") -> None:
-        if explainer.model.task == "regression":
-            raise GraceError(f"{name} predicts a number, and the page asks about classes; use grace explain")
+    def __init__(
+        self,
+        name: str,
+        explainer: Explainer,
+        first: pd.DataFrame | None = None,
+        note: str = "",
+        *,
+        rows: pd.DataFrame | None = None,
+    ) -> None:
+        """`first` are rows to show before the training rows, and `note` is about the first (a text, or a key of
+        `grace.languages.Language.PAGE`); `rows` is a table to go through instead."""
         self.name, self.note = name, note
         self.schema: Schema = explainer.schema
+        self.task = explainer.model.task
+        self.of_numbers = self.task == "regression"
+        self.spread = explainer.spread() if self.of_numbers else 1.0
         self.classes = explainer.model.classes
         self.cutoffs = () if explainer.model.cutoffs is None else explainer.model.cutoffs.named
         self.settings = explainer.settings
         self.most = min(explainer.settings.max_features, len(self.schema))
         self.instant, self.quick, self.slow = Lane(explainer), Lane(copied(explainer)), Lane(copied(explainer))
         self.answers: OrderedDict[Hashable, Answer] = OrderedDict()
-        known = explainer.background_rows
-        frames = [] if first is None else [gathered(self.schema, first)[self.schema.names]]
-        if known is not None:
-            frames.append(gathered(self.schema, self.schema.decode(known)))
-        if not frames:
-            frames.append(pd.DataFrame([{f.name: filled(f) for f in self.schema.features}]))
-        self.examples = pd.concat(frames, ignore_index=True)
-        codes = {label: i for i, label in enumerate(self.classes)}
-        self.example_classes = np.array([codes[c] for c in explainer.model.predict(self.examples)])
+        self.own_table = rows is not None
+        found = training_examples(explainer, first) if rows is None else table_examples(explainer, rows)
+        self.examples, self.extra, self.faults = found.rows, found.extra, found.faults
+        self.example_classes = found.codes
+        self._spoken: dict[str, Schema] = {}
+
+    def spoken(self, code: str) -> Schema:
+        """The schema in a language, with words for clusters."""
+        if code not in self._spoken:
+            words = schema_words(self.schema, code)
+            self._spoken[code] = with_class_words(words, self.task, self.classes, (), None)
+        return self._spoken[code]
+
+    def sent(self, number: int) -> dict[str, Any]:
+        """The cells of an example row as they are in the table; 0 is the first."""
+        if not 0 <= number < len(self.examples):
+            message = "row {row} is not there; the rows are 0 to {last}"
+            raise GraceError(message, row=number, last=len(self.examples) - 1)
+        row = self.examples.iloc[number]
+        return {name: sent(row[name]) for name in self.schema.names}
+
+    def read(self, number: int, fill: Collection[str] = ()) -> tuple[Cells, tuple[str, ...]]:
+        """An example row, and which of its missing cells were filled in."""
+        if number in self.faults:
+            raise GraceError(self.faults[number])
+        return read_row(self.schema, self.sent(number), fill)
 
     def example(self, number: int) -> Cells:
-        """An example row; 1 is the first."""
-        if not 1 <= number <= len(self.examples):
-            raise GraceError(f"row {number} is not there; there are rows 1 to {len(self.examples)}")
-        row = self.examples.iloc[number - 1]
-        return read_row(self.schema, {name: sent(row[name]) for name in self.schema.names})[0]
+        """An example row; 0 is the first."""
+        return self.read(number)[0]
+
+    def typical(self) -> Cells:
+        """A row that fits the model, to show what one looks like: the first example, else a typical one."""
+        try:
+            return self.example(0)
+        except GraceError:
+            return read_row(self.schema, {}, self.schema.names)[0]
 
     def after(self, number: int, of: Value | None = None, by: int = 1) -> int:
         """The next example (by = -1: the one before), of a class if one is given; round and round."""
-        code = None if of is None else self.classes.index(of)
         count = len(self.examples)
-        for step in range(1, count + 1):
-            at = (number - 1 + by * step) % count
-            if code is None or self.example_classes[at] == code:
-                return at + 1
-        return number
+        if of is None or self.example_classes is None:
+            return (number + by) % count
+        places = np.flatnonzero(self.example_classes == self.classes.index(of))
+        if len(places) == 0:
+            return number
+        steps = ((places - number) * by - 1) % count
+        return int(places[steps.argmin()])
 
     async def predict(self, row: Mapping[str, Value | None]) -> tuple[int, list[float]]:
         """The class of a row as its position, and the probability of each; none of a model that gives none."""
         frame = pd.DataFrame([dict(row)])
         return await self.instant.run(lambda ex: predicted(ex, frame))
+
+    async def number(self, row: Mapping[str, Value | None]) -> float:
+        """What a model that predicts a number says of a row."""
+        frame = pd.DataFrame([dict(row)])
+        return await self.instant.run(lambda ex: float(ex.model.predict(frame)[0]))
 
     async def explain(self, question: Question) -> Answer:
         """The answer, remembered for a while. Proofs and further answers have a lane of their own."""

@@ -1,7 +1,7 @@
 """Everything a page shows, as the query of its address.
 
     model     which of several models
-    row       the number of an example row, or
+    row       the number of an example row, 0 for the first, or
     of        go through the examples of this class only
     is.NAME   the cells of a row of one's own
     fill      features whose cell is missing in it and filled in as in training
@@ -9,11 +9,11 @@
     freeze, up, down       features that must not change, may only rise, may only fall
     low.NAME, high.NAME    the range of new values
     never.NAME             a category that must not be chosen
-    against, k, n          the class to contrast with, most changes, how many answers
+    against, k, n          the class to contrast with or what a number should have been, most changes, how many answers
     style, template, language    how it is said
     more      with proof and further answers at once
 
-Forms send more than that (`from`, `step`, `explain`, and unmoved cells); `State.query` has the shortest form.
+Forms send more than that (`from`, `step`, `explain`, `aim`, and unmoved cells); `State.query` has the shortest form.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from urllib.parse import urlencode
 from grace import languages
 from grace.errors import GraceError
 from grace.features import STYLES, Categorical, Feature, Numeric, Value
-from grace.frames import some
+from grace.frames import all_said
 from grace.schema import Schema
 from grace.text import Saying
+from grace.wanted import wanted_of
+from grace.web.aims import USUAL_AIM, aim_of, read_aim
 from grace.web.rows import Cells, cell, is_missing, plainly, read_row, written
 from grace.web.served import BUDGET, Question, Served
 
@@ -37,12 +39,17 @@ Pairs = Sequence[tuple[str, str]]
 MOST_ANSWERS = 5
 ANSWERS = 3
 ALL_STYLES = (*STYLES, "auto")
+WHOLE = {
+    "row": "row={said!r}: give a whole number from {low} to {high}",
+    "k": "k={said!r}: give a whole number from {low} to {high}",
+    "n": "n={said!r}: give a whole number from {low} to {high}",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
     """See above. `row` is whole, `example` its number if it is one, `filled` names the cells that were filled in;
-    `moved` has what differs from it."""
+    `moved` has what differs from it. `unfit` is why an example cannot be explained; its `row` is empty then."""
 
     model: str
     row: Mapping[str, Value | None]
@@ -63,6 +70,7 @@ class State:
     template: str = ""
     language: str = ""
     more: bool = False
+    unfit: GraceError | None = field(default=None, compare=False)
 
     @property
     def now(self) -> Cells:
@@ -77,8 +85,9 @@ class State:
             "template": self.template or None,
         }
 
-    def question(self, schema: Schema, *, full: bool = False, prove: bool = True) -> Question:
+    def question(self, served: Served, *, full: bool = False, prove: bool = True) -> Question:
         """What to ask the explainer; `full` asks for further answers too, and for a proof."""
+        schema = served.schema
         ranges: dict[str, Any] = {
             name: (self.low.get(name), self.high.get(name)) for name in schema.names if name in {*self.low, *self.high}
         }
@@ -91,19 +100,19 @@ class State:
             "increase_only": self.up,
             "decrease_only": self.down,
             "ranges": ranges or None,
-            "against": self.against,
+            "against": wanted_of(str(self.against or USUAL_AIM)) if served.of_numbers else self.against,
         }
         if self.most is not None:
             limits["max_features"] = self.most
         if full:
-            limits |= {"prove": prove, "budget": BUDGET, "n": self.answers}
+            limits |= {"prove": prove and not served.of_numbers, "budget": BUDGET, "n": self.answers}
         return Question(self.row, limits, self.filled)
 
     def pairs(self, schema: Schema, several: bool) -> list[tuple[str, str]]:
         """The query, shortest form; the model is named if there are several."""
         out: list[tuple[str, str]] = [("model", self.model)] if several else []
         if self.example is not None:
-            out.append(("row", str(self.example)))
+            out += [("row", str(self.example)), *(("fill", name) for name in self.filled)]
         else:
             out += self.own(schema)
         if self.of is not None:
@@ -133,12 +142,13 @@ class State:
         return urlencode(self.pairs(schema, several))
 
 
-def read_state(pairs: Pairs, models: Mapping[str, Served]) -> tuple[State, list[str]]:
+def read_state(pairs: Pairs, models: Mapping[str, Served]) -> tuple[State, list[GraceError]]:
     """The state that a query describes, and what is wrong with the parts that had to be left out."""
     reader = Reader(pairs)
     name = reader.last("model") or next(iter(models))
     if name not in models:
-        reader.errors.append(f"there is no model {name!r}; there are {some(models)}")
+        message = "there is no model {name!r}; there are {known}"
+        reader.errors.append(GraceError(message, name=name, known=all_said(models)))
         name = next(iter(models))
     return reader.state(models[name]), reader.errors
 
@@ -148,7 +158,7 @@ class Reader:
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs = pairs
-        self.errors: list[str] = []
+        self.errors: list[GraceError] = []
 
     def last(self, key: str) -> str:
         return next((value for k, value in reversed(self.pairs) if k == key), "").strip()
@@ -160,14 +170,14 @@ class Reader:
         try:
             return read(*given)
         except GraceError as reason:
-            self.errors.append(str(reason))
+            self.errors.append(reason)
             return None
 
     def state(self, served: Served) -> State:
         schema = served.schema
-        fresh, example, row, filled = self.row(served)
+        fresh, example, row, filled, unfit = self.row(served)
         moved: dict[str, Value] = {}
-        if not fresh:
+        if not fresh and unfit is None:
             for name, value in self.cells("now.", schema):
                 if value != row[name]:
                     moved[name] = value
@@ -187,7 +197,7 @@ class Reader:
             up=tuple(n for n in self.features("up", schema, Numeric) if n not in frozen),
             down=tuple(n for n in self.features("down", schema, Numeric) if n not in frozen),
             never=self.never(schema),
-            against=self.label("against", served),
+            against=self.aim() if served.of_numbers else self.label("against", served),
             of=self.label("of", served),
             most=self.whole("k", 1, len(schema)),
             answers=self.whole("n", 1, MOST_ANSWERS) or ANSWERS,
@@ -195,33 +205,43 @@ class Reader:
             template=self.among("template", languages.FORMS, languages.FORMS[0]),
             language=self.among("language", languages.names(), schema.language),
             more=self.last("more") == "yes",
+            unfit=unfit,
         )
         if state.most == served.most:
             state = replace(state, most=None)
         crossed = [n for n in state.low if n in state.high and float(state.low[n]) > float(state.high[n])]
         for name in crossed:
-            self.errors.append(f"column {name!r}: the range begins above its end; swap the two")
+            message = "column {column!r}: the range begins above its end; swap the two"
+            self.errors.append(GraceError(message, column=name))
         kept = {n: v for n, v in state.low.items() if n not in crossed}
         return replace(state, low=kept, up=tuple(n for n in state.up if n not in state.down))
 
-    def row(self, served: Served) -> tuple[bool, int | None, Cells, tuple[str, ...]]:
-        """Whether the row is another than the one the form was about, its number among the examples, the row, and what
-        was filled in."""
+    def row(self, served: Served) -> tuple[bool, int | None, Cells, tuple[str, ...], GraceError | None]:
+        """Whether the row is another than the one the form was about, its number among the examples, the row, what was
+        filled in, and of an example that does not fit the model, why."""
         asked, before = self.last("row"), self.last("from")
         own = self.named("is.")
-        number = self.whole("row", 1, len(served.examples)) if asked else None
+        number = self.whole("row", 0, len(served.examples) - 1) if asked else None
         step = self.last("step")
         if step in ("next", "previous"):
-            here = number or (0 if step == "next" else 1)
-            number = served.after(here, self.label("of", served), 1 if step == "next" else -1)
-            return True, number, served.example(number), ()
+            by = 1 if step == "next" else -1
+            here = number if number is not None else (-1 if step == "next" else 0)
+            return True, *self.example(served, served.after(here, self.label("of", served), by), ())
         fresh = any(k == "from" for k, _ in self.pairs) and asked != before
         fill = self.features("fill", served.schema)
-        if (own or fill) and not (fresh and number):
+        if (own or (fill and number is None)) and not (fresh and number is not None):
             found = self.attempt(read_row, served.schema, dict(own), fill)
             if found is not None:
-                return False, None, *found
-        return fresh, number or 1, served.example(number or 1), ()
+                return False, None, *found, None
+        return fresh, *self.example(served, number or 0, () if fresh else fill)
+
+    def example(
+        self, served: Served, number: int, fill: tuple[str, ...]
+    ) -> tuple[int, Cells, tuple[str, ...], GraceError | None]:
+        try:
+            return number, *served.read(number, fill), None
+        except GraceError as reason:
+            return number, {}, (), reason
 
     def cells(self, prefix: str, schema: Schema) -> list[tuple[str, Value]]:
         out: dict[str, Value] = {}
@@ -236,7 +256,8 @@ class Reader:
     def features(self, key: str, schema: Schema, kind: type[Feature] | None = None) -> tuple[str, ...]:
         asked = {v for k, v in self.pairs if k == key}
         for name in sorted(asked.difference(schema.names)):
-            self.errors.append(f"there is no feature {name!r}; features: {some(schema.names)}")
+            message = "there is no feature {name!r}; features: {known}"
+            self.errors.append(GraceError(message, name=name, known=all_said(schema.names)))
         return tuple(f.name for f in schema.features if f.name in asked and (kind is None or isinstance(f, kind)))
 
     def ends(self, prefix: str, schema: Schema) -> dict[str, Value]:
@@ -255,7 +276,8 @@ class Reader:
             if isinstance(feature, Categorical) and feature.name in asked:
                 barred = tuple(c for c in feature.open if c in asked[feature.name])
                 if len(barred) == len(feature.open):
-                    self.errors.append(f"column {feature.name!r}: every category is ruled out; leave one, or freeze it")
+                    message = "column {column!r}: every category is ruled out; leave one, or freeze it"
+                    self.errors.append(GraceError(message, column=feature.name))
                 elif barred:
                     out[feature.name] = barred
         return out
@@ -265,7 +287,8 @@ class Reader:
         said = self.last(key)
         found = next((c for c in served.classes if str(c) == said), None)
         if said and found is None:
-            self.errors.append(f"unknown class {said!r}; the classes are {some(served.classes)}")
+            message = "unknown class {label!r}; the classes are {known}"
+            self.errors.append(GraceError(message, label=said, known=all_said(served.classes)))
         return found
 
     def whole(self, key: str, low: int, high: int) -> int | None:
@@ -274,14 +297,24 @@ class Reader:
             return None
         if said.isascii() and said.isdigit() and len(said) < 10 and low <= int(said) <= high:
             return int(said)
-        self.errors.append(f"{key}={said!r}: give a whole number from {low} to {high}")
+        self.errors.append(GraceError(WHOLE[key], said=said, low=low, high=high))
         return None
+
+    def aim(self) -> str | None:
+        """What a predicted number should have been, from the address or from the inputs of the form."""
+        kind, said = self.last("aim"), self.last("against")
+        if kind:
+            found = self.attempt(aim_of, kind, self.last("aim.number"), self.last("aim.upper"))
+        else:
+            found = self.attempt(read_aim, said) if said else None
+        return None if found is None or found.text == USUAL_AIM else found.text
 
     def among(self, key: str, known: Sequence[str], usual: str) -> str:
         """One of the known words; empty for the usual one."""
         said = self.last(key)
         if said and said not in known:
-            self.errors.append(f"{key}={said!r} is unknown; use one of {', '.join(known)}")
+            message = "{key}={said!r} is unknown; use one of {known}"
+            self.errors.append(GraceError(message, key=key, said=said, known=tuple(known)))
             return ""
         return "" if said == usual else said
 

@@ -1,5 +1,8 @@
 """English: `words` and numbers, `sentences`, and `remarks` that go with them."""
 
+from grace.languages.en.errors import ERRORS
+from grace.languages.en.page import PAGE
+from grace.languages.en.pictures import PICTURES
 from grace.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
 from grace.languages.en.sentences import TEMPLATES
 from grace.languages.en.words import (
@@ -19,7 +22,10 @@ from grace.languages.en.words import (
 )
 
 __all__ = [
+    "ERRORS",
     "NAME",
+    "PAGE",
+    "PICTURES",
     "SCREEN",
     "TEMPLATES",
     "TIMES",

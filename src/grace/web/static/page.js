@@ -47,12 +47,13 @@ document.addEventListener("click", event => {
 document.addEventListener("change", event => {
   const at = event.target;
   if (at.form !== form || !at.name || at.name === "of" || at.name.startsWith("now.")) return;
-  if (at.name === "row") return form.requestSubmit();
+  if (at.name === "row" || at.name === "language") return form.requestSubmit(); // all of the page changes
   if (at.name === "up" || at.name === "down") {
     const other = { up: "down", down: "up" }[at.name];
     if (at.checked) all(`input[name="${other}"]`).filter(i => i.value === at.value).forEach(i => (i.checked = false));
   }
   ask("asked");
+  if (at.name.startsWith("aim")) ask("moved"); // whether the number is as asked for
 });
 
 // the features of the answer, and those that were moved or limited, come first
@@ -93,7 +94,7 @@ function speak() {
   const words = document.querySelector("#answer .alert, #says");
   if (!words || words.textContent === said) return;
   const spoken = document.getElementById("spoken");
-  spoken.lang = words.lang || "en";
+  spoken.lang = words.lang || document.documentElement.lang;
   spoken.textContent = said = words.textContent;
 }
 
@@ -103,16 +104,17 @@ document.body.addEventListener("htmx:afterSettle", event => {
   speak();
 });
 
-document.getElementById("find").addEventListener("input", event => {
+document.getElementById("find")?.addEventListener("input", event => {
   const wanted = event.target.value.toLowerCase();
   let shown = 0;
   for (const card of document.querySelectorAll("#others .card")) {
     card.hidden = !card.dataset.words.toLowerCase().includes(wanted);
     shown += !card.hidden;
   }
-  document.getElementById("found").textContent = `${shown} found`;
+  const found = document.getElementById("found");
+  found.textContent = found.dataset.words.replace("{n}", shown);
 });
-document.getElementById("find").addEventListener("keydown", event => {
+document.getElementById("find")?.addEventListener("keydown", event => {
   if (event.key === "Enter") event.preventDefault();
 });
 

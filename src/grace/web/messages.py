@@ -1,0 +1,26 @@
+"""What goes wrong, in the language of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from grace.errors import GraceError
+from grace.languages import DEFAULT, load
+
+
+@dataclass(frozen=True)
+class Message:
+    """A text and its language; where that is not the page's, a `lead` in the page's says so."""
+
+    text: str
+    code: str
+    lead: str = ""
+
+
+def message(reason: GraceError, code: str) -> Message:
+    """An error by the catalogue of a language; as the program says it where it has no translation."""
+    language = load(code)
+    found = reason.translated(language.ERRORS)
+    if found is not None or code == DEFAULT:
+        return Message(found or str(reason), code)
+    return Message(str(reason), DEFAULT, language.PAGE["in_english"])
