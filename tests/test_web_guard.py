@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from grace import GraceError, __version__
 from grace.cli import main
-from grace.settings import LARGEST, Settings
+from grace.settings import MOST, Settings
 from grace.study import pages as study_pages
 from grace.web import deadlines, guard
 from grace.web.guard import MOST_BYTES
@@ -128,7 +128,7 @@ def test_another_name_is_refused(local: TestClient, evil: Served) -> None:
     for path in ("/", "/api/schema", "/health", "/static/page.css"):
         answer = local.get(path, headers={"Host": "evil.example"})
         assert answer.status_code == 421
-        assert "does not go by the name" in answer.text
+        assert "does not go by that name" in answer.text
         assert local.get(path, headers={"Host": "grace.example"}).status_code == 200
     refused = local.post("/api/predict", json={"row": evil.example(1)}, headers={"Host": "evil.example"})
     assert list(refused.json()) == ["error"]
@@ -248,8 +248,8 @@ def test_numbers_that_json_should_not_have(local: TestClient, evil: Served) -> N
 
 def test_settings_are_bounded() -> None:
     for name in ("max_features", "n", "steps", "neighbours"):
-        assert getattr(Settings(**{name: LARGEST}), name) == LARGEST  # type: ignore[arg-type]
-        for number in (LARGEST + 1, 2**63, 10**5000, -(10**5000), 0):
+        assert getattr(Settings(**{name: MOST}), name) == MOST  # type: ignore[arg-type]
+        for number in (MOST + 1, 2**63, 10**5000, -(10**5000), 0):
             with pytest.raises(GraceError, match=f"{name}=.*at least 1"):
                 Settings(**{name: number})  # type: ignore[arg-type]
     for calls in (2**63, -1, 10**5000):

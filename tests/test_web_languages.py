@@ -17,10 +17,10 @@ import grace
 import served_kinds as kinds
 from conftest import client_of
 from grace import GraceError, languages
-from grace.web.guard import TOO_LONG
+from grace.web.guard import OTHER_HOST, OTHER_SITE, TOO_LONG, TOO_SLOW
 from grace.web.messages import message
 from grace.web.pages import preferred
-from grace.web.refusing import BROKEN, BUSY
+from grace.web.refusing import BROKEN, BUSY, GREEDY
 from grace.web.served import Served
 from studies import EVIL
 from visitors import Tags, cancer_model, evil_model, says
@@ -255,7 +255,7 @@ ENGLISH_ONLY = ("api.py", "command.py", "guard.py", "examples.py")  # for progra
 
 def errors_of_the_page() -> set[str]:
     """The texts of errors that are raised for visitors; an f-string, which nobody could translate, by its place."""
-    out = {BUSY, BROKEN, TOO_LONG}
+    out = {BUSY, BROKEN, GREEDY, TOO_LONG, TOO_SLOW, OTHER_HOST, OTHER_SITE}
     for file in [f for f in (SOURCES / "web").glob("*.py") if f.name not in ENGLISH_ONLY]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("GraceError", "HTTPException"):
@@ -282,7 +282,7 @@ def test_every_translation_of_an_error_is_of_one_that_there_is() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     for template, german in DE.ERRORS.items():
-        assert template in sources or template == TOO_LONG, template
+        assert template in sources or template in (GREEDY, TOO_LONG, TOO_SLOW), template
         fields = {name for _, name, *_ in string.Formatter().parse(german) if name} if "{" in german else set()
         if '{"spalte": 1.5}' not in german or "{{" in german:
             assert fields <= {name for _, name, *_ in string.Formatter().parse(template) if name}, template

@@ -74,7 +74,7 @@ def with_class_words(
         named = {str(s): asked_for(asked, language) for s in said[1:]}
         named |= {str(said[0]): predicted(float(said[0]), asked, language)}
     elif task == "clustering":
-        named = {str(c): language.WORDS.cluster.format(**{"class": c}) for c in classes}
+        named = {str(c): fill(language.WORDS.cluster, c) for c in classes}
     else:
         return schema
     return replace(schema, class_words={**named, **schema.class_words})

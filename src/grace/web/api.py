@@ -125,7 +125,7 @@ class Why(Ask):
     prove: bool = Field(False, description="Prove that no answer with fewer changes exists (ReLU networks).")
     budget: float = Field(BUDGET, ge=0, le=MOST_BUDGET, description="Seconds that a proof may take.")
     frozen: Names = Field([], description="Features that must not change.")
-    only: Names | None = Field(None, description="Features that may change, and no others.")
+    only: list[str] | None = Field(None, max_length=MOST_NAMES, description="Features that may change, and no others.")
     protected: Names = Field([], description="Further features to protect, as the schema may protect some.")
     increase_only: Names = Field([], description="Features that may only rise.")
     decrease_only: Names = Field([], description="Features that may only fall.")
@@ -209,8 +209,9 @@ def question(asked: Why, served: Served) -> Question:
     row, filled = read_row(schema, asked.row, schema.names if asked.impute else ())
     words = {*SAYING, "row", "model", "impute", "against", "ranges"}
     limits = {k: v for k, v in asked.model_dump(exclude=words).items() if v is not None}
-    for part in ("frozen", "increase_only", "decrease_only"):
-        limits[part] = list(dict.fromkeys(limits[part]))
+    for part in ("frozen", "only", "protected", "increase_only", "decrease_only"):
+        if part in limits:
+            limits[part] = list(dict.fromkeys(limits[part]))
     limits["costs"] = {name: _cost(name, cost) for name, cost in asked.costs.items()}
     limits["ranges"] = {name: _range(schema, name, span) for name, span in asked.ranges.items()} or None
     if served.of_numbers:

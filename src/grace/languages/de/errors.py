@@ -121,6 +121,19 @@ ERRORS: Mapping[str, str] = {
     ),
     "{name}({value!r}): it must be a number": "„{value}“ ist keine Zahl",
     # the server
+    "64 questions of yours are waiting already. Wait for some of their answers, then ask again.": (
+        "64 Ihrer Fragen warten schon. Bitte erst einige Antworten abwarten und dann weiterfragen."
+    ),
+    "This was sent by a page of another site. Open this server's own page and send it from there.": (
+        "Das hat eine fremde Seite gesendet. Bitte die Seite dieses Servers öffnen und es von dort senden."
+    ),
+    "This server does not go by that name. Use its own address, or start it with --allow-host.": (
+        "Dieser Server heißt nicht so. Bitte seine eigene Adresse verwenden, oder ihn mit --allow-host starten."
+    ),
+    "What was sent did not arrive within 30 seconds. Send it again.": (
+        "Was gesendet wurde, ist nicht innerhalb von 30 Sekunden angekommen. Bitte noch einmal senden."
+    ),
+    "Send the form in UTF-8.": "Bitte das Formular in UTF-8 senden.",
     "Too many questions are waiting. Try again in a moment.": (
         "Zu viele Fragen warten. Bitte gleich noch einmal versuchen."
     ),
