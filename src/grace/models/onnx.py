@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 from grace.features import Floats, Value
 from grace.models.base import Model
 from grace.models.checking import Origin
@@ -90,7 +91,7 @@ def onnx_proto(path: str) -> Any:
     try:
         import onnx
     except ImportError as missing:
-        raise GraceError("reading ONNX needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
+        raise GraceError(f"reading ONNX needs more packages: {pip_install('onnx')}") from missing
     try:
         return onnx.load(path)
     except Exception as reason:  # whatever a damaged file makes protobuf raise
@@ -101,7 +102,7 @@ def _session(content: bytes) -> Any:
     try:
         import onnxruntime
     except ImportError as missing:
-        raise GraceError("this ONNX model needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
+        raise GraceError(f"this ONNX model needs onnxruntime: {pip_install('onnx')}") from missing
     try:
         return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     except Exception as reason:  # onnxruntime has a class of its own for each way to be wrong

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 
 
 def serve(directory: str | Path, host: str, port: int, ready: Callable[[str], None]) -> None:
@@ -14,7 +15,5 @@ def serve(directory: str | Path, host: str, port: int, ready: Callable[[str], No
         from grace.study.pages import create_app
         from grace.web.guard import run
     except ImportError as reason:
-        raise GraceError(
-            f"the studies' pages need more packages ({reason.name}); pip install 'grace-xai[web]'"
-        ) from reason
+        raise GraceError(f"the studies' pages need more packages ({reason.name}): {pip_install('web')}") from reason
     run(create_app(directory), host, port, ready)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 
 if TYPE_CHECKING:
     from grace.web.served import Served
@@ -39,7 +40,7 @@ def serve(directories: tuple[str, ...], demo: bool, data: tuple[str, ...], host:
         from grace.web.guard import listen, run
         from grace.web.pages import create_app
     except ImportError as reason:
-        raise GraceError(f"the page needs more packages ({reason.name}); pip install 'grace-xai[web]'") from reason
+        raise GraceError(f"the page needs more packages ({reason.name}): {pip_install('web')}") from reason
     import torch
 
     listen(host, port).close()  # a port that is taken is found out before the training

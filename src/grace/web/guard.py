@@ -11,6 +11,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 
 MOST_BYTES = 1 << 20
 TOO_LONG = f"What was sent is too long; the most is {MOST_BYTES >> 20} MB."
@@ -87,7 +88,7 @@ def run(app: FastAPI, host: str, port: int, ready: Callable[[str], None]) -> Non
     try:
         import uvicorn
     except ImportError as reason:
-        raise GraceError("serving pages needs uvicorn; pip install 'grace-xai[web]'") from reason
+        raise GraceError(f"serving pages needs uvicorn: {pip_install('web')}") from reason
     place = listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     ready(f"http://{shown}:{place.getsockname()[1]}/")
