@@ -256,5 +256,5 @@ def _tabular() -> Any:
     try:
         from lime.lime_tabular import LimeTabularExplainer
     except ImportError as reason:
-        raise GraceError(f"LIME needs the package lime: {pip_install('lime')}") from reason
+        raise GraceError(f"LIME needs the package lime; {pip_install('lime')}") from reason
     return LimeTabularExplainer

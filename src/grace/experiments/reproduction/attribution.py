@@ -71,5 +71,5 @@ def _package() -> Any:
             warnings.simplefilter("ignore")
             import shap
     except ImportError as reason:
-        raise GraceError(f"SHAP needs the package shap: {pip_install('reproduce')}") from reason
+        raise GraceError(f"SHAP needs the package shap; {pip_install('reproduce')}") from reason
     return shap
