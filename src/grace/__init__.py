@@ -28,6 +28,7 @@ explanation  one answer, batch many, answer_table a line for each; proof_record 
 degrees      how precisely a difference is said; wording finds the words, languages has one package per language
 lime         LIME in the same terms; study runs the paper's user studies of both
 datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
+extras       the optional packages, and how to install them
 experiments  benchmarks beside other libraries, and the paper's experiments again
 scale        tables of any size, jobs that survive, and Ray
 web          the page behind `grace serve`, and its JSON API

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import MOST_NAMED, GraceError
+from grace.extras import pip_install
 from grace.features import Categorical, Floats, plain
 
 
@@ -66,7 +67,7 @@ def _other_frame(rows: Any) -> pd.DataFrame:
         return frame
     except ImportError as missing:
         raise GraceError(
-            f"a frame of {type(rows).__module__.split('.')[0]} needs pyarrow: pip install 'grace-xai[parquet]'"
+            f"a frame of {type(rows).__module__.split('.')[0]} needs pyarrow: {pip_install('parquet')}"
         ) from missing
 
 

@@ -18,6 +18,7 @@ from grace import text
 from grace.columns import is_small
 from grace.errors import GraceError
 from grace.explainer import Explainer
+from grace.extras import pip_install
 from grace.features import Categorical, Feature, Floats, Value
 from grace.languages import fill
 from grace.models.base import checked_scores, class_codes
@@ -243,5 +244,5 @@ def _tabular() -> Any:
     try:
         from lime.lime_tabular import LimeTabularExplainer
     except ImportError as reason:
-        raise GraceError("LIME needs the package lime; pip install 'grace-xai[study]'") from reason
+        raise GraceError(f"LIME needs the package lime; {pip_install('lime')}") from reason
     return LimeTabularExplainer

@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 from grace.parsing import check_size, read_json, read_text
 
 XGBOOST, LIGHTGBM, CATBOOST, ONNX = "XGBoost", "LightGBM", "CatBoost", "ONNX"
@@ -154,7 +155,7 @@ def read(file: ModelFile, *, known: bool = False) -> Any:
     except ImportError as missing:
         extra = "onnx" if file.kind == ONNX else "catboost" if file.kind == CATBOOST else "boosting"
         raise GraceError(
-            f"reading {file.path} needs {file.kind}, which is not installed: pip install 'grace-xai[{extra}]'"
+            f"reading {file.path} needs {file.kind}, which is not installed: {pip_install(extra)}"
         ) from missing
     except Exception as reason:  # each library has classes of its own for a file that is wrong
         line = (str(reason).strip() or type(reason).__name__).splitlines()[0]

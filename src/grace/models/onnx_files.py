@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 from grace.parsing import check_size
 
 MOST_BYTES = 2**31 - 1  # what protobuf reads
@@ -23,7 +24,7 @@ def read_proto(model: Any) -> Any:
     try:
         import onnx
     except ImportError as missing:
-        raise GraceError("reading ONNX needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
+        raise GraceError(f"reading ONNX needs more packages: {pip_install('onnx')}") from missing
     named = "the ONNX model"
     if isinstance(model, str | os.PathLike):
         named = os.fspath(model)
@@ -72,7 +73,7 @@ class Session:
         try:
             import onnxruntime
         except ImportError as missing:
-            raise GraceError("this ONNX model needs the extra onnx: pip install 'grace-xai[onnx]'") from missing
+            raise GraceError(f"this ONNX model needs onnxruntime: {pip_install('onnx')}") from missing
         _limit_memory()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4

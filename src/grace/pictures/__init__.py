@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from grace.errors import GraceError
 from grace.explanation import Explanation
+from grace.extras import pip_install
 from grace.pictures.backdrop import Backdrop
 from grace.pictures.drawing import Drawing
 from grace.pictures.many import KINDS, Overview, batch_picture
@@ -69,6 +70,6 @@ def draw(drawing: Drawing, *, theme: str = "light") -> Figure:
         from grace.pictures.canvas import to_figure
     except ImportError as missing:
         raise GraceError(
-            "plot() needs matplotlib: pip install 'grace-xai[plot]'; to_svg() and to_html() do without"
+            f"plot() needs matplotlib: {pip_install('plot')}; to_svg() and to_html() do without"
         ) from missing
     return to_figure(drawing, theme=theme)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 from grace.memory import LEAST, bytes_of, said_bytes
 from grace.scale.carrying import Carried, names_beside
 from grace.scale.explainers import given, load_given, received
@@ -281,7 +282,7 @@ def _ray() -> Any:
         import ray
         import ray.data
     except ImportError as missing:
-        raise GraceError("more than one machine needs Ray: pip install 'grace-xai[ray]'") from missing
+        raise GraceError(f"more than one machine needs Ray: {pip_install('ray')}") from missing
     if not ray.is_initialized():
         ray.init(log_to_driver=False, logging_level=logging.WARNING, include_dashboard=False)
         ray.data.DataContext.get_current().enable_progress_bars = False

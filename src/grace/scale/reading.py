@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +23,7 @@ def arrow() -> Any:
     try:
         import pyarrow
     except ImportError as missing:
-        raise GraceError("big tables are read by pyarrow: pip install 'grace-xai[parquet]'") from missing
+        raise GraceError(f"big tables are read by pyarrow: {pip_install('parquet')}") from missing
     return pyarrow
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 from grace.study.analysis import Report, shown
 from grace.study.design import METHODS
 
@@ -22,7 +23,7 @@ def draw(report: Report, path: str | Path) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as reason:
-        raise GraceError("a figure needs matplotlib; pip install 'grace-xai[plot]'") from reason
+        raise GraceError(f"a figure needs matplotlib: {pip_install('plot')}") from reason
     if Path(path).suffix not in FORMATS:
         raise GraceError(f"{path}: the name must end in {', '.join(FORMATS)}")
     figure = Figure(figsize=(2.6 * len(report.hypotheses) + 0.6, 3.6), layout="constrained")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 
 
 def serve(
@@ -22,8 +23,6 @@ def serve(
         from grace.web.hosts import hosts_of
         from grace.web.server import proxies_of, run
     except ImportError as reason:
-        raise GraceError(
-            f"the studies' pages need more packages ({reason.name}); pip install 'grace-xai[web]'"
-        ) from reason
+        raise GraceError(f"the studies' pages need more packages ({reason.name}): {pip_install('web')}") from reason
     hosts, proxies = hosts_of(host, allow_host), proxies_of(proxy)
     run(create_app(directory, hosts), host, port, ready, proxies)

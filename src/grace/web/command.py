@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 from grace.save_command import MODEL_HELP, announced
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def serve(
         from grace.web.pages import create_app
         from grace.web.server import listen, proxies_of, run
     except ImportError as reason:
-        raise GraceError(f"the page needs more packages ({reason.name}); pip install 'grace-xai[web]'") from reason
+        raise GraceError(f"the page needs more packages ({reason.name}): {pip_install('web')}") from reason
     import torch
 
     hosts, proxies = hosts_of(host, allow_host), proxies_of(proxy)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 
 from grace.errors import GraceError
+from grace.extras import pip_install
 from grace.web.guard import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def server_of(app: FastAPI, proxies: Sequence[str] = ()) -> Server:
 
         from grace.web.deadlines import PunctualProtocol
     except ImportError as reason:
-        raise GraceError("serving pages needs uvicorn; pip install 'grace-xai[web]'") from reason
+        raise GraceError(f"serving pages needs uvicorn: {pip_install('web')}") from reason
     settings = uvicorn.Config(
         app,
         access_log=False,

@@ -11,6 +11,7 @@ import torch
 
 from grace.errors import GraceError
 from grace.explainer import Explainer
+from grace.extras import pip_install
 from grace.features import Floats, Value
 from grace.lime import FEATURES
 from grace.models.base import checked_scores, softmax
@@ -70,5 +71,5 @@ def _package() -> Any:
             warnings.simplefilter("ignore")
             import shap
     except ImportError as reason:
-        raise GraceError("SHAP needs the package shap; pip install 'grace-xai[reproduce]'") from reason
+        raise GraceError(f"SHAP needs the package shap; {pip_install('reproduce')}") from reason
     return shap

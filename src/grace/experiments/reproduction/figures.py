@@ -11,6 +11,7 @@ from grace.errors import GraceError
 from grace.experiments.reproduction import paper
 from grace.experiments.reproduction.store import Figures
 from grace.experiments.reproduction.tables import ALONE, MEAN
+from grace.extras import pip_install
 from grace.terminal import whole
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as reason:
-        raise GraceError("figures need matplotlib; pip install 'grace-xai[plot]'") from reason
+        raise GraceError(f"figures need matplotlib: {pip_install('plot')}") from reason
     return Figure(figsize=(width, height), layout="constrained")
 
 
