@@ -19,6 +19,7 @@ from torch import nn
 import grace
 from grace.cli import main
 from grace.models.files import model_file, read
+from grace.scale.explainers import given, load_given, received
 from kinds import CLASSES, KINDS, MIXED, NUMBERS, YES
 
 xgboost = pytest.importorskip("xgboost")
@@ -251,3 +252,46 @@ def test_mixed_columns_reach_a_booster_as_in_training(tmp_path: Path) -> None:
     lightgbm.train(settings, lightgbm.Dataset(MIXED, codes), 5).save_model(tmp_path / "mixed.txt")
     explainer = grace.Explainer(grace.wrap(tmp_path / "mixed.txt", classes=[0, 1]), MIXED.assign(y=codes), target="y")
     assert explainer.explain(MIXED.head(3)).success.any()
+
+
+@pytest.mark.parametrize("make", [xgboost_file, python_file])
+def test_jobs_take_models_from_files(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    """With processes of their own, and from an explainer in memory as well as from its folder."""
+    path, rows = make(tmp_path), tmp_path / "rows.parquet"
+    NUMBERS.to_parquet(rows)
+    explainer = grace.Explainer(grace.wrap(path, classes=CLASSES), FRAME, target="y")
+    explainer.save(str(tmp_path / "saved"))
+    memory = explainer.explain_file(rows, tmp_path / "one", workers=2, part_rows=80, max_features=2)
+    folder = grace.scale.run(
+        tmp_path / "saved", rows, tmp_path / "two", model=path, workers=1, part_rows=80, max_features=2
+    )
+    assert memory.explained == folder.explained > 0
+    pd.testing.assert_frame_equal(memory.read(), folder.read())
+    if model_file(path).runs_code:
+        with pytest.raises(grace.GraceError, match="--model"):
+            grace.scale.run(tmp_path / "saved", rows, tmp_path / "three")
+    else:
+        found = grace.scale.run(tmp_path / "saved", rows, tmp_path / "three", workers=1, max_features=2)
+        assert found.explained == folder.explained
+
+
+def test_what_is_sent_to_other_machines_is_the_file_of_the_model(tmp_path: Path) -> None:
+    path = xgboost_file(tmp_path)
+    grace.Explainer(grace.wrap(path, classes=CLASSES), FRAME, target="y").save(str(tmp_path / "saved"))
+    with given(tmp_path / "saved") as known:
+        files = known.files()
+    path.unlink()
+    with received(files) as reference:
+        assert load_given(reference, "cpu").explain(NUMBERS.head(2)).success.any()
+
+
+def test_the_schema_and_rules_of_a_model_of_ones_own(tmp_path: Path) -> None:
+    path, data, out = xgboost_file(tmp_path), tmp_path / "data.csv", tmp_path / "schema.json"
+    FRAME.assign(customer=range(len(FRAME))).to_csv(data, index=False)
+    done = run("schema", data, "--target", "y", "--model", path, "-o", out)
+    assert done.exit_code == 0, done.output
+    assert grace.Schema.from_json(out.read_text()).names == ["a", "b", "c"]
+    assert "customer" in done.stderr
+    found = run("rules", data, "--target", "y", "--model", path, "--json")
+    assert found.exit_code == 0, found.output
+    assert "customer" not in found.stdout

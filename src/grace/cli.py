@@ -21,7 +21,7 @@ from grace.limit_options import column_list
 from grace.protected_names import looks_protected
 from grace.replay_command import replay
 from grace.rules_command import rules
-from grace.save_command import save
+from grace.save_command import MODEL_HELP, columns_in, save
 from grace.study.command import study
 from grace.terminal import (
     category_option,
@@ -150,7 +150,8 @@ def datasets(as_json: bool) -> None:
 @click.option("-o", "--out", required=True, help="JSON file to write.", type=click.Path())
 @click.option("--drop", multiple=True, metavar="COLUMNS", help="Columns that are no features, such as an id.")
 @category_option
-def schema(data: str, target: str, out: str, drop: tuple[str, ...], categories: list[str]) -> None:
+@click.option("--model", "spec", metavar="FILE", help=f"Take the columns that it was fitted on. {MODEL_HELP}")
+def schema(data: str, target: str, out: str, drop: tuple[str, ...], categories: list[str], spec: str | None) -> None:
     """Write what GRACE infers about a table, to edit: ranges, whole numbers, categories, words, units, costs, and what
     must not change. The file explains each part; every edit counts or is refused when it is read.
 
@@ -161,7 +162,8 @@ def schema(data: str, target: str, out: str, drop: tuple[str, ...], categories: 
     """
     from grace.schema import Schema
 
-    found = Schema.infer(without_columns(read_table(data, categories=categories), drop), target)
+    frame = without_columns(read_table(data, categories=categories), drop)
+    found = Schema.infer(frame if spec is None else columns_in(frame, spec, target, data), target)
     write_text(Path(out), found.to_json() + "\n")
     click.echo(
         f"Written to {out}: edit it, then grace train {shlex.quote(data)} --schema {shlex.quote(out)} ...", err=True

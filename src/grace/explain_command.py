@@ -129,6 +129,7 @@ def explain(
             schema = Schema.from_dict(head_of(Path(folder))["schemas"][0])
             chosen |= limits.of(schema) | realism(schema, rules, no_rules, follow)
         chosen |= {"id": named(ids)} if ids else {}
+        chosen |= {"model": announced(spec).spec} if spec is not None else {}
         explain_job(folder, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
         return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):

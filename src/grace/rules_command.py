@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from grace.save_command import MODEL_HELP, columns_in
 from grace.terminal import category_option, read_schema, read_table, write_text
 
 
@@ -14,6 +15,7 @@ from grace.terminal import category_option, read_schema, read_table, write_text
 @click.argument("data", type=click.Path(exists=True, dir_okay=False))
 @click.option("--target", help="The column to predict, which no rule is about.")
 @click.option("--schema", type=click.Path(exists=True, dir_okay=False), help="A JSON schema; the default is inferred.")
+@click.option("--model", "spec", metavar="FILE", help=f"Look at the columns that it was fitted on. {MODEL_HELP}")
 @click.option("--most", type=click.IntRange(min=1), default=20, show_default=True, help="How many to suggest.")
 @click.option("--take", metavar="1,3,...", help="Write a schema with these suggestions, by number, to --out.")
 @click.option("-o", "--out", type=click.Path(), help="JSON file to write the schema with rules to.")
@@ -23,6 +25,7 @@ def rules(
     data: str,
     target: str | None,
     schema: str | None,
+    spec: str | None,
     most: int,
     take: str | None,
     out: str | None,
@@ -44,6 +47,7 @@ def rules(
         raise click.UsageError("--take and --out go together: which suggestions, and where to write the schema")
     declared = None if schema is None else read_schema(schema)
     frame = read_table(data, declared, used=() if target is None else [target], categories=categories)
+    frame = frame if spec is None else columns_in(frame, spec, target, data)
     known = Schema.infer(frame, target, like=declared)
     found = suggest(known, frame, most=most)
     if as_json:

@@ -147,6 +147,16 @@ def columns_of_model(model: Model) -> list[str] | None:
     return None if found is None else list(found)
 
 
+def columns_in(frame: pd.DataFrame, spec: str, target: str | None, data: str) -> pd.DataFrame:
+    """The columns of the model in a file, as far as it knows them, and the target."""
+    from grace.models.files import EXPORT, ONNX
+    from grace.models.wrapping import wrap_file
+
+    file = announced(spec)
+    columns = None if file.kind in (EXPORT, ONNX) else columns_of_model(wrap_file(file))  # which know no names
+    return frame if columns is None else with_columns(frame, columns, target, data)
+
+
 def with_columns(frame: pd.DataFrame, columns: list[str], target: str | None, data: str) -> pd.DataFrame:
     """The columns of the model and the target; others are left out, and said."""
     missing = [c for c in columns if c not in frame.columns]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +23,16 @@ from grace.errors import GraceError
 from grace.features import Categorical
 from grace.groups import flat, has_groups
 from grace.learning import anywhere
-from grace.models import wrap
 from grace.models.base import Model
-from grace.models.files import PYTHON, ModelFile, model_file
 from grace.models.grouped import Grouped
 from grace.models.identity import Identity, identity_of
 from grace.models.network import Network
 from grace.models.predictor import Predictor
 from grace.models.torch import TorchModel
-from grace.models.wrapping import TASKS, wrap_file
+from grace.models.wrapping import TASKS
 from grace.saved import ARRAYS, FORMAT, HEAD, WEIGHTS, head_of
 from grace.saved_arrays import training_arrays, weights
+from grace.saved_model import another, needed_model
 from grace.schema import Schema
 
 if TYPE_CHECKING:
@@ -135,51 +134,10 @@ def load(directory: str | Path, model: Any = None, *, same_model: bool = True) -
     found again by itself."""
     where = Path(directory)
     head = head_of(where)
-    found = _load(where, head, _given(where, head, model, same_model))
+    found = _load(where, head, needed_model(where, model, same_model=same_model))
     if same_model:
         _check_identity(where, head, found)
     return found
-
-
-def _given(where: Path, head: dict[str, Any], model: Any, same_model: bool) -> Model | None:
-    """The model that is given, or that of the file that the folder remembers; None if it is in the folder."""
-    needed = head.get("model")
-    if model is None and (head["network"] is not None or needed is None):
-        return None
-    known = None if needed is None else Identity.from_dict(needed)
-    if model is None:
-        assert known is not None
-        file = _found(where, known)
-    elif isinstance(model, str | Path):
-        file = model_file(model)
-    else:
-        return wrap(model)
-    if same_model and known is not None and known.file is not None and file.sha256 != known.file.sha256:
-        raise GraceError(_another(where, file.spec, known.difference(replace(known, sha256=file.sha256))))
-    regression = head.get("task", "classification") == "regression"
-    how = {"classes": None if regression else head["classes"], "task": head.get("task")}
-    if file.kind != PYTHON:
-        how["outputs"] = None if needed is None else needed.get("outputs")
-    return wrap_file(file, known=known is not None and known.sha256 == file.sha256, **how)
-
-
-def _found(where: Path, known: Identity) -> ModelFile:
-    """The file that the folder remembers, where it was or beside the folder."""
-    if known.file is None or known.file.runs_code:
-        how = "grace.wrap(...)" if known.file is None else repr(known.file.spec)
-        raise GraceError(
-            f"{where} was saved for {known.name}, which is not in it; load it with model={how}, or on the command line "
-            "with --model"
-        )
-    name = Path(known.file.path).name
-    for path in (Path(known.file.path), where / name, where.absolute().parent / name):
-        if path.is_file():
-            return model_file(path)
-    raise GraceError(f"{where} was saved for {known.file.path}, which is not there any more; say where with --model")
-
-
-def _another(where: Path, name: str, difference: str) -> str:
-    return f"{name} is not the model that {where} was saved for: {difference}; save an explainer for this one"
 
 
 def _check_identity(where: Path, head: dict[str, Any], explainer: Explainer) -> None:
@@ -190,7 +148,7 @@ def _check_identity(where: Path, head: dict[str, Any], explainer: Explainer) -> 
     found = identity_of(explainer.model, anywhere(explainer.schema, 0))
     difference = known.difference(found)
     if difference:
-        raise GraceError(_another(where, found.name if found.file is None else found.file.spec, difference))
+        raise GraceError(another(where, found.name if found.file is None else found.file.spec, difference))
 
 
 def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
@@ -205,8 +163,6 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
         check_alike(other, schema, where / HEAD)
     settings = settings_of(Settings(), dict(head["settings"]))
     if model is None:
-        if head["network"] is None:
-            raise GraceError(f"{where} was saved without its model; load it with model=grace.wrap(...), or --model")
         model = _network(where, head, schema)
     elif model.classes and list(model.classes) != head["classes"]:
         raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {where}: {head['classes']!r}")

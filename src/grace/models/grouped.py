@@ -24,6 +24,7 @@ class Grouped(Model):
         self.classes, self.task, self.device = model.classes, model.task, model.device
         self.tolerance, self.stepwise = model.tolerance, model.stepwise
         self.unsure_because, self.cutoffs = model.unsure_because, model.cutoffs
+        self.subject, self.file = model.subject, model.file
         self._places = places(schema)
         self.kept: dict[str, Any] = {}  # what others have made of the model, until `refresh`
 

@@ -13,21 +13,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.models.files import model_file
 from grace.saved import HEAD, head_of
+from grace.saved_model import needed_file
 
 if TYPE_CHECKING:
     from grace.explainer import Explainer
 
+MODEL, CODE = "model/", "code/"  # before the name of the model's file, among files that are sent
 RECORDED = (HEAD, "weights.safetensors")  # the files of an explainer without training rows
 
 
 @dataclass(frozen=True)
 class Given:
-    """A saved explainer, the hash of its files and, of a model that is not in them, a hash of what it says."""
+    """A saved explainer, the hash of its files and, of a model that is not in them, the name of its file (`model`) or a
+    hash of what it says."""
 
     folder: Path
     sha256: str
     apart: str = ""
+    model: str = ""
 
     @property
     def identity(self) -> str:
@@ -43,11 +48,16 @@ class Given:
 
     def reference(self) -> dict[str, str]:
         """What another process on this machine needs to load it, as JSON."""
-        return {"folder": str(self.folder.absolute()), "sha256": self.sha256}
+        return {"folder": str(self.folder.absolute()), "sha256": self.sha256, "model": self.model}
 
     def files(self) -> dict[str, bytes]:
-        """What a process on another machine needs to load it."""
-        return {path.name: path.read_bytes() for path in saved_files(self.folder)}
+        """What a process on another machine needs to load it. Code is not sent: it has to be there, under its path."""
+        out = {path.name: path.read_bytes() for path in saved_files(self.folder)}
+        if self.model:
+            file = model_file(self.model)
+            content = file.spec.encode() if file.runs_code else Path(file.path).read_bytes()
+            out[f"{CODE if file.runs_code else MODEL}{Path(file.path).name}"] = content
+        return out
 
     def sizes(self) -> dict[str, int]:
         """How many numbers each of its arrays has, those of the network together as "weights", and how many bytes its
@@ -67,23 +77,31 @@ class Given:
 
 
 @contextmanager
-def given(explainer: Explainer | str | Path, *, anywhere: bool = False) -> Iterator[Given]:
-    """The explainer of a job. One whose model cannot be saved, or unless it may go `anywhere` has to stay on the device
-    that it is on, is told by what its model says."""
+def given(
+    explainer: Explainer | str | Path, *, model: str | Path | None = None, anywhere: bool = False
+) -> Iterator[Given]:
+    """The explainer of a job, and the file of its `model` where that is not in the folder. One whose model is in no
+    file either, or unless it may go `anywhere` has to stay on the device that it is on, is told by what its model says."""
     if isinstance(explainer, str | Path):
         folder = Path(explainer)
-        if head_of(folder)["network"] is None:
-            raise GraceError(f"{folder} was saved without its model; use grace.load(folder, model).explain_file")
-        yield Given(folder, hash_of(folder))
+        file = needed_file(folder, model)
+        yield Given(folder, hash_of(folder), model="" if file is None else file.spec)
         return
+    if model is not None:
+        raise GraceError("model= goes with the folder of an explainer; this one has its model")
     with tempfile.TemporaryDirectory() as fresh:
         folder = Path(fresh) / "explainer"
         explainer.save(str(folder))
-        lost = head_of(folder)["network"] is None
+        own = explainer.model.file
+        lost = head_of(folder)["network"] is None and own is None
         if lost and anywhere:
-            raise GraceError("this model cannot be saved, and so not be given to a cluster or another device")
+            raise GraceError(
+                "this model cannot be saved, and so not be given to a cluster or another device; read it from a file "
+                "by grace.wrap(FILE), and it can"
+            )
         bound = lost or not (anywhere or explainer.model.device.type == "cpu")
-        yield Given(folder, hash_of(folder), _behaviour(explainer) if bound else "")
+        spec = "" if own is None or bound else own.spec
+        yield Given(folder, hash_of(folder), _behaviour(explainer) if bound else "", spec)
 
 
 def load_given(reference: Mapping[str, str], device: str) -> Explainer:
@@ -99,7 +117,7 @@ def load_given(reference: Mapping[str, str], device: str) -> Explainer:
         warnings.warn("torch sees no GPU in this process, which uses the CPU", stacklevel=2)
         device = "cpu"
     folder = Path(reference["folder"])
-    explainer = load(folder)
+    explainer = load(folder, reference.get("model") or None)
     if hash_of(folder) != reference["sha256"]:
         raise GraceError(f"{folder} has changed since the job began; restore it, or explain into another folder")
     explainer.model = explainer.model.on(device_of(device))
@@ -110,10 +128,15 @@ def load_given(reference: Mapping[str, str], device: str) -> Explainer:
 def received(files: Mapping[str, bytes]) -> Iterator[dict[str, str]]:
     """The reference to an explainer that came as the bytes of its files."""
     with tempfile.TemporaryDirectory() as fresh:
-        folder = Path(fresh)
+        folder, model = Path(fresh), ""
         for name, content in files.items():
-            (folder / name).write_bytes(content)
-        yield Given(folder, hash_of(folder)).reference()
+            if name.startswith(CODE):
+                model = content.decode()
+                continue
+            path = folder / name.removeprefix(MODEL)
+            path.write_bytes(content)
+            model = str(path) if name.startswith(MODEL) else model
+        yield Given(folder, hash_of(folder), model=model).reference()
 
 
 def saved_files(folder: Path) -> list[Path]:

@@ -60,6 +60,7 @@ def run(
     impute: bool = False,
     text: bool | Mapping[str, Any] = False,
     id: str | Sequence[str] | None = None,
+    model: str | Path | None = None,
     repair: bool = False,
     engine: str = "local",
     device: str | None = None,
@@ -79,6 +80,7 @@ def run(
     text       add the sentence; a dict says how, with the arguments of `Explanation.text`
     id         the columns that are carried along beside the answers; left out, all that are neither features nor the
                target
+    model      the file of the model, as `grace.load` takes it, where the folder does not find it by itself
     repair     do parts again whose files are not as the job wrote them, and remove files that it did not write; they
                are an error otherwise
     engine     "local", or "ray" for the cluster that this process is connected to, or else a local one
@@ -100,7 +102,7 @@ def run(
     if engine == "ray" and table.text:
         raise GraceError(f"{path}: Ray reads parts of Parquet wherever they lie in the file; convert the CSV first")
     free = engine == "ray" or device is not None
-    with place.locked() as lock, given(explainer, anywhere=free) as known:
+    with place.locked() as lock, given(explainer, model=model, anywhere=free) as known:
         schema = known.head["schemas"][0]
         names = [c for f in schema["features"] for c in f.get("columns") or [f["name"]]]
         table.need(names)
