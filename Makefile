@@ -17,7 +17,7 @@ test: .venv/.dev lint browser  ## lint, types and all tests but the slow ones
 check: .venv/.dev lint  ## the quick subset
 	$(BIN)/python -m pytest -n auto -m "not slow" -x $(QUICK:%=tests/test_%.py)
 
-test-all: .venv/.dev lint browser  ## every test
+test-all: .venv/.all lint browser  ## every test
 	$(BIN)/python -m pytest -n auto -rs
 
 bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
@@ -57,4 +57,9 @@ clean:
 
 .venv/.dev: .venv/.base
 	$(PIP) -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# what only slow tests use
+.venv/.all: .venv/.dev
+	$(PIP) -c constraints.txt -e '.[dev,slow]'
 	@touch $@

@@ -51,6 +51,7 @@ class Kind:
     frame: pd.DataFrame
     columns: str = "numbers"
     against: Any = None
+    library: str = ""  # that it is skipped without
 
 
 def fitted(model: Any, frame: pd.DataFrame = NUMBERS, target: Any = YES) -> Callable[[], tuple[Any, Any]]:
@@ -168,7 +169,7 @@ KINDS = [
     Kind("scikit-learn: histogram boosting", fitted(TREES, HOLES, GOOD), HOLES, "mixed, missing"),
     Kind("LightGBM", lightgbm, HOLES, "mixed, missing"),
     Kind("XGBoost", xgboost, MIXED, "mixed"),
-    Kind("CatBoost", catboost, MIXED, "mixed"),
+    Kind("CatBoost", catboost, MIXED, "mixed", library="catboost"),
     Kind("ONNX, layers that torch has not", onnx, NUMBERS),
     Kind("a function: probabilities", lambda: (grace.wrap(chance, classes=CLASSES), label), MIXED, "mixed"),
     Kind("a function: labels alone", lambda: (grace.wrap(label, classes=CLASSES), label), MIXED, "mixed"),

@@ -31,7 +31,7 @@ def packages(extra: str) -> set[str]:
 
 
 def test_the_table_of_extras_is_that_of_the_project() -> None:
-    assert {name: sorted(packages(name)) for name in declared() if name != "dev"} == {
+    assert {name: sorted(packages(name)) for name in declared() if name not in ("dev", "slow")} == {
         name: list(found) for name, found in EXTRAS.items()
     }
 

@@ -159,18 +159,21 @@ def use_study(data: bytes) -> None:
 
 
 ABOUT = {"input": "0" * 64, "explainer": "1" * 64, "question": {"settings": {}, "impute": False, "text": None}}
-MANIFEST = {"format": 1, **ABOUT, "part_rows": 100, "done": {"explained": 3, "not_explained": 0, "set_aside": 0}}
+MANIFEST = {
+    "format": 2,
+    **ABOUT,
+    "part_rows": 100,
+    "done": {"explained": 3, "not_explained": 0, "set_aside": 0, "rejects": None, "parts": {}},
+}
 
 
 def use_manifest(data: bytes) -> None:
     here = Path(mkdtemp(prefix="hostile-"))
     try:
         (here / "manifest.json").write_bytes(data)
-        (here / "answers").mkdir()
-        (here / "answers" / "part-000000.parquet").write_bytes(b"")
         place = Place(here)
         assert place.manifest() is not None
-        place.begin({**ABOUT, "part_rows": 100}, folder())
+        place.begin({**ABOUT, "part_rows": 100}, [])
     finally:
         shutil.rmtree(here)
 
@@ -187,7 +190,7 @@ def use_onnx(data: bytes) -> None:
 
 
 KINDS = (
-    Kind("schema", lambda rng: mutated_json(explainer().schema.to_dict(), rng), use_schema),
+    Kind("schema", lambda rng: mutated_json(json.loads(explainer().schema.to_json()), rng), use_schema),
     Kind(
         "grace.json",
         lambda rng: mutated_json(json.loads((folder() / "grace.json").read_text()), rng),

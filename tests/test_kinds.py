@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,8 @@ def table() -> str:
     """What works with what, by trying it."""
     lines = [f"| model | columns tried | read as | {' | '.join(METHODS)} | proofs |", "|---" * (len(METHODS) + 4) + "|"]
     for kind in KINDS:
+        if kind.library and find_spec(kind.library) is None:
+            continue
         explainer, _ = explainer_of(kind)
         works = ["yes" if answered(kind, method).success.any() else "no" for method in METHODS]
         model = explainer.model
@@ -98,7 +101,11 @@ def table() -> str:
 
 
 def test_the_page_shows_what_works() -> None:
-    assert table() in PAGE.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
+    for kind in KINDS:  # what is not installed here is on the page all the same
+        if kind.library and find_spec(kind.library) is None:
+            page = "".join(line for line in page.splitlines(keepends=True) if not line.startswith(f"| {kind.name} |"))
+    assert table() in page
 
 
 if __name__ == "__main__":

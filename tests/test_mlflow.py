@@ -17,7 +17,10 @@ from grace.audit_record import read_record, replay
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "mlflow_model.py"
 
-pytestmark = pytest.mark.skipif(find_spec("mlflow") is None, reason="needs mlflow: pip install mlflow-skinny")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("mlflow") is None, reason="needs mlflow: pip install mlflow-skinny"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -164,6 +164,3 @@ def test_the_command(tmp_path) -> None:
     wrong = run("explain", model, csv, "--row", 0, "--against", "house")
     assert wrong.exit_code == 1
     assert "above 10" in wrong.stderr
-    refused = run("serve", model)
-    assert refused.exit_code == 1
-    assert "predicts a number" in refused.stderr

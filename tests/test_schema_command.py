@@ -119,7 +119,7 @@ def test_an_empty_table_has_no_rows(world: SimpleNamespace, tmp_path: Path) -> N
     world.frame.drop(columns="customer").head(0).to_csv(tmp_path / "none.csv", index=False)
     for more in ((), ("--row", 0)):
         message = error_of("explain", world.model, tmp_path / "none.csv", *more)
-        assert "has no rows: the table is empty" in message
+        assert "has no rows: there is only a header" in message
         assert "0 to" not in message
 
 

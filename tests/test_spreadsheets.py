@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grace.scale.manifest import Place, rejects
+from grace.scale.manifest import Place
+from grace.scale.results import rejects
 from grace.spreadsheets import defused, defused_frame, restored
 from grace.study.responses import Response, read_csv, to_csv
 from grace.terminal import write_batch
@@ -63,7 +64,7 @@ def test_rows_set_aside(tmp_path: Path) -> None:
     (tmp_path / "rejects").mkdir()
     import pyarrow as pa
 
-    place.write_part(0, pa.table({"success": [True]}), [(3, "=column", "-reason"), (-1, "plain", "it's")])
+    place.write_part(0, pa.table({"rank": [1], "success": [True]}), [(3, "=column", "-reason"), (-1, "plain", "it's")])
     assert (tmp_path / "rejects" / "part-000000.csv").read_text().splitlines()[1:] == [
         "3,'=column,'-reason",
         "-1,plain,it's",

@@ -51,7 +51,8 @@ def remarks(schema: Schema, row: Floats, filled: Bools, brittle: Bools) -> Itera
         feature = schema.features[j]
         cell = feature.label(feature.categories[int(row[j])]) if isinstance(feature, Categorical) else float(row[j])
         value = date_text(cell) if is_date(feature) else cell
-        yield {"what": "known missing" if cell == MISSING else "filled", "feature": feature.name, "value": value}
+        known = {"what": "known missing", "feature": feature.name}
+        yield known if cell == MISSING else {"what": "filled", "feature": feature.name, "value": value}
     for j in np.flatnonzero(~schema.contains(row[None])[0]):
         feature = schema.features[j]
         if isinstance(feature, Numeric) and row[j] != feature.gap:

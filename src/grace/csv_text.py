@@ -33,6 +33,10 @@ HEADER = 1 << 22  # characters in which the header has to end
 SAVE = "save it as CSV (UTF-8) or Parquet"
 
 
+MARKUP = ("<!doctype", "<html", "<?xml", "<table", "<!--")
+MARKUP_LENGTH = max(map(len, MARKUP))
+
+
 @dataclass(frozen=True)
 class Dialect:
     """How a table is written as text."""
@@ -93,11 +97,12 @@ def decoded(path: Path, content: bytes) -> tuple[str, str]:
 
 def dialect_of(path: Path, text: str, encoding: str, known: Sequence[str] = ()) -> Dialect:
     """The dialect of a text; `known` are columns that it should have, which decide where the header alone does not."""
-    start = text.lstrip()[:1]
+    start = text.lstrip()[:MARKUP_LENGTH].lower()
     if not start:
         raise GraceError(f"{path} is empty: there is neither a header nor a row")
-    if start in "{[<":
-        raise GraceError(f"{path} looks like {'HTML or XML' if start == '<' else 'JSON'}, not like a table: {SAVE}")
+    if start.startswith(("{", "[", *MARKUP)):
+        kind = "JSON" if start[0] in "{[" else "HTML or XML"
+        raise GraceError(f"{path} looks like {kind}, not like a table: {SAVE}")
     first = text.split("\n", 1)[0].rstrip("\r")
     if first[:4].lower() == "sep=" and first[4:] in SEPARATORS:  # as Excel writes it
         return Dialect(encoding, first[4:], 1)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from grace.errors import GraceError
-from grace.features import Domain, Value
 from grace.parsing import fitted, read_json, read_text, shown
 
 FORMAT = 1
@@ -23,8 +22,8 @@ class NetworkHead(TypedDict):
 
 class _Head(TypedDict):
     schemas: list[Mapping[str, Any]]
-    domain: Domain
-    classes: list[Value]
+    domain: str | float
+    classes: list[str | int | float | bool]
     settings: Mapping[str, Any]
     network: NetworkHead | None
 
@@ -36,7 +35,7 @@ class Head(_Head, total=False):
     model_schema: Mapping[str, Any] | None
     training_rows: int
     su_rows: int
-    threshold: list[tuple[Value, float]] | None
+    threshold: list[tuple[str | int | float | bool, float]] | None
     model: Mapping[str, Any] | None
 
 

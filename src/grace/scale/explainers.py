@@ -81,7 +81,7 @@ def given(
     explainer: Explainer | str | Path, *, model: str | Path | None = None, anywhere: bool = False
 ) -> Iterator[Given]:
     """The explainer of a job, and the file of its `model` where that is not in the folder. One whose model is in no
-    file either, or unless it may go `anywhere` has to stay on the device that it is on, is told by what its model says."""
+    file either, or has to stay on its device (unless it may go `anywhere`), is told by what its model says."""
     if isinstance(explainer, str | Path):
         folder = Path(explainer)
         file = needed_file(folder, model)

@@ -43,6 +43,7 @@ def server_of(app: FastAPI, proxies: Sequence[str] = ()) -> Server:
     settings = uvicorn.Config(
         app,
         access_log=False,
+        log_config=None,  # Python's own: it goes to stderr, and leaves the handlers of other libraries open
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=3,
