@@ -59,11 +59,10 @@ def test_answers(tmp_path: Path) -> None:
 
 
 def test_rows_set_aside(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    (tmp_path / "answers").mkdir()
-    (tmp_path / "rejects").mkdir()
     import pyarrow as pa
 
+    place = Place(tmp_path)
+    place.begin({"input": "", "explainer": "", "question": {}, "part_rows": 10}, [])
     place.write_part(0, pa.table({"rank": [1], "success": [True]}), [(3, "=column", "-reason"), (-1, "plain", "it's")])
     assert (tmp_path / "rejects" / "part-000000.csv").read_text().splitlines()[1:] == [
         "3,'=column,'-reason",

@@ -219,7 +219,6 @@ def test_every_status_is_described(local: TestClient) -> None:
         {"frozen": [1] * 100_000},
         {"row": {"age": "9" * 100_000}},
         {"row": {"home": "9" * 100_000}},
-        {"row": {"\ud800": 1}},
         {"style": "\ud800"},
         {"\ud800": 1},
         {str(i): 1 for i in range(40_000)},
@@ -250,7 +249,7 @@ def test_settings_are_bounded() -> None:
     for name in ("max_features", "n", "steps", "neighbours"):
         assert getattr(Settings(**{name: MOST}), name) == MOST  # type: ignore[arg-type]
         for number in (MOST + 1, 2**63, 10**5000, -(10**5000), 0):
-            with pytest.raises(GraceError, match=f"{name}=.*at least 1"):
+            with pytest.raises(GraceError, match=f"{name}=.*at (least 1|most)"):
                 Settings(**{name: number})  # type: ignore[arg-type]
     for calls in (2**63, -1, 10**5000):
         with pytest.raises(GraceError, match="max_calls="):
