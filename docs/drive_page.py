@@ -23,7 +23,6 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from xgboost import XGBClassifier
 
 import grace
-from grace.web.command import serve
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 SCREENS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
@@ -66,24 +65,29 @@ def own_table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def served(frame: pd.DataFrame, folder: Path) -> list[str]:
-    """Arguments of `grace serve`: an XGBoost file of one's own where the command takes one (--model), else a network;
-    and a network that predicts a number."""
-    rows = frame.drop(columns="rate").astype({"purpose": "category"})
+    """Arguments of `grace serve`: the folder that `grace save` makes for an XGBoost file and a table, and a network
+    that predicts a number."""
+    rows = frame.drop(columns="rate")
     trees = XGBClassifier(n_estimators=60, max_depth=3, enable_categorical=True, n_jobs=1)
-    trees.fit(rows.drop(columns="outcome"), rows["outcome"])
+    trees.fit(rows.drop(columns="outcome").astype({"purpose": "category"}), rows["outcome"])
     trees.save_model(folder / "model.json")
-    takes_files = any(option.name == "model" for option in serve.params)
-    model = grace.wrap(trees) if takes_files else grace.training.fit(rows, "outcome", seed=0)
-    save(model, rows, "outcome", folder / "loans")
+    rows.to_csv(folder / "loans.csv", index=False)
+    (folder / "loans.json").write_text(worded(rows, "outcome").to_json(), encoding="utf-8")
+    files = [str(folder / name) for name in ("loans.csv", "model.json", "loans.json", "loans")]
+    options = ["--target", "outcome", "--model", files[1], "--schema", files[2], "-o", files[3], "--force"]
+    subprocess.run([sys.executable, "-m", "grace.cli", "save", files[0], *options], check=True)
     numbers = frame.drop(columns="outcome")
-    save(grace.training.fit(numbers, "rate", seed=0), numbers, "rate", folder / "rates")
-    file = ["--model", str(folder / "model.json")] if takes_files else []
-    return [str(folder / "loans"), str(folder / "rates"), *file]
+    network = grace.training.fit(numbers, "rate", seed=0)
+    grace.Explainer(network, numbers, schema=worded(numbers, "rate")).save(str(folder / "rates"))
+    return [files[3], str(folder / "rates")]
 
 
-def save(model: grace.Model, rows: pd.DataFrame, target: str, folder: Path) -> None:
-    schema = replace(grace.Schema.infer(rows, target), class_words={"0": "repaid", "1": "default"})
-    grace.Explainer(model, rows, schema=schema.translate("de", GERMAN)).save(str(folder))
+def worded(rows: pd.DataFrame, target: str) -> grace.Schema:
+    """The schema of the loans in words of both languages."""
+    found = grace.Schema.infer(rows, target)
+    words = {"0": "repaid", "1": "default"} if target == "outcome" else {}
+    german = GERMAN if target == "outcome" else {k: v for k, v in GERMAN.items() if k != "class_words"}
+    return replace(found, class_words=words).translate("de", german)
 
 
 @contextmanager

@@ -254,6 +254,36 @@ def test_mixed_columns_reach_a_booster_as_in_training(tmp_path: Path) -> None:
     assert explainer.explain(MIXED.head(3)).success.any()
 
 
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_categories_of_a_csv_reach_a_booster_by_name(library: str, tmp_path: Path) -> None:
+    """In a table of text, and where it has fewer categories than there were in training."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=300).round(2), "p": rng.choice(["x", "y", "z"], 300)})
+    codes = ((frame["p"] == "x") | (frame["a"] > 1)).astype(int)
+    typed = frame.astype({"p": "category"})
+    if library == "xgboost":
+        path = tmp_path / "model.json"
+        model = xgboost.XGBClassifier(n_estimators=5, enable_categorical=True, n_jobs=1).fit(typed, codes)
+        model.save_model(path)
+    else:
+        path = tmp_path / "model.txt"
+        model = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1).fit(typed, codes)
+        model.booster_.save_model(path)
+    few = frame[frame["p"] != "x"]
+    wrapped = grace.Explainer(grace.wrap(path, classes=[0, 1]), few).model
+    expected = model.predict_proba(typed[typed["p"] != "x"])
+    assert np.allclose(wrapped.predict_proba(few), expected, atol=1e-6)
+
+
+def test_a_booster_without_the_names_of_its_categories_is_refused(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"a": NUMBERS["a"], "p": np.arange(len(NUMBERS)) % 3})
+    data = xgboost.DMatrix(rows, CODES, feature_types=["float", "c"], enable_categorical=True)
+    booster = xgboost.train({"objective": "binary:logistic", "nthread": 1}, data, 3)
+    words = rows.assign(p=rows["p"].map({0: "x", 1: "y", 2: "z"}))
+    with pytest.raises(grace.GraceError, match="does not hold the names of its categories"):
+        grace.Explainer(grace.wrap(booster, classes=CLASSES), words)
+
+
 @pytest.mark.parametrize("make", [xgboost_file, python_file])
 def test_jobs_take_models_from_files(make: Callable[[Path], Path], tmp_path: Path) -> None:
     """With processes of their own, and from an explainer in memory as well as from its folder."""

@@ -27,13 +27,18 @@ BLOCK = 10_000  # lines turned into columns at a time
 
 
 def read(
-    path: str | Path, schema: Schema | None = None, *, used: Sequence[str] = (), categories: Sequence[str] = ()
+    path: str | Path,
+    schema: Schema | None = None,
+    *,
+    used: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    lenient: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:
     """A table under row numbers from 0, and what was recognised in it that a reader should know.
 
     Where a `schema` is given, it decides the types of its features; of other columns those that are `used` are
     typed by their cells, and the rest stay as they are written. Without one, all columns are typed by their cells.
-    `categories` are text in any case.
+    `categories` are text in any case. With `lenient`, a column with cells that do not fit the others is text too.
     """
     where = Path(path)
     if where.is_dir() or where.suffix.lower() == ".parquet" or _starts_with(where, PARQUET):
@@ -43,7 +48,9 @@ def read(
     dialect = dialect_of(where, text, encoding, known)
     columns = _columns(where, text, dialect)
     try:
-        frame, notes = typed_columns(columns, dialect.separator, schema, used=used, categories=categories)
+        frame, notes = typed_columns(
+            columns, dialect.separator, schema, used=used, categories=categories, lenient=lenient
+        )
     except GraceError as reason:
         raise GraceError(f"{where}: {reason}") from reason
     return frame, [*(["encoding Windows-1252"] if encoding == WINDOWS else []), *notes]

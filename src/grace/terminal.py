@@ -142,12 +142,17 @@ def training_bar(console: Console, title: str) -> Iterator[Any]:
 
 
 def read_table(
-    path: str, schema: Schema | None = None, *, used: Sequence[str] = (), categories: Sequence[str] = ()
+    path: str,
+    schema: Schema | None = None,
+    *,
+    used: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    lenient: bool = False,
 ) -> pd.DataFrame:
     """A CSV or Parquet table, see `grace.tables.read`; what was recognised in it is said on stderr."""
     from grace.tables import read
 
-    frame, notes = read(path, schema, used=used, categories=categories)
+    frame, notes = read(path, schema, used=used, categories=categories, lenient=lenient)
     if notes:
         click.echo(f"{path} is read with {'; '.join(notes)}.", err=True)
     return frame

@@ -226,9 +226,11 @@ def typed_columns(
     *,
     used: Sequence[str] = (),
     categories: Sequence[str] = (),
+    lenient: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The columns in their types, and what was recognised. With a schema, its features and what is `used` beside them
-    are typed, and other columns stay as they are written; `categories` are text in any case."""
+    are typed, and other columns stay as they are written; `categories` are text in any case, and so are with `lenient`
+    columns that would be refused for some of their cells."""
     known: dict[str, Feature | None] = dict.fromkeys(columns if schema is None else used)
     for feature in () if schema is None else schema.features:
         known |= {c: Numeric(name=c) for c in columns_of(feature)} if columns_of(feature) != (feature.name,) else {}
@@ -243,7 +245,12 @@ def typed_columns(
         elif name not in known:
             out[name] = as_written(column)
         else:
-            out[name] = table.inferred(column) if feature_of is None else table.of_feature(column, feature_of)
+            try:
+                out[name] = table.inferred(column) if feature_of is None else table.of_feature(column, feature_of)
+            except GraceError:
+                if not lenient:
+                    raise
+                out[name] = column.text
     return pd.DataFrame(out), table.notes
 
 

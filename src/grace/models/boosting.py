@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from grace.errors import GraceError
 from grace.features import Value, plain
 
 CLASSES_OF_CATBOOST = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
@@ -71,7 +72,7 @@ class LightgbmOutputs:
     model: Any
 
     def __call__(self, frame: pd.DataFrame) -> Any:
-        return np.asarray(self.model.predict(frame))
+        return np.asarray(self.model.predict(as_categories(frame)))
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,12 @@ class XgboostOutputs:
         import xgboost
 
         named = self.model.feature_names is not None
-        rows = frame if named else frame.to_numpy(dtype=np.float64)
+        rows = as_categories(frame) if named else frame.to_numpy(dtype=np.float64)
+        if named and rows is not frame and _nameless(self.model):
+            raise GraceError(
+                "the Booster does not hold the names of its categories, as XGBoost before 3.1 did not: which is which "
+                "cannot be told; train it again, or wrap a function that encodes them"
+            )
         return self.model.predict(xgboost.DMatrix(rows, enable_categorical=named))
 
 
@@ -95,3 +101,15 @@ class CatboostOutputs:
 
     def __call__(self, frame: pd.DataFrame) -> Any:
         return np.asarray(self.model.predict(frame, prediction_type=self.kind))
+
+
+def as_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with text as categories, as boosters take it; they find the categories of training by name."""
+    words = [c for c in frame.columns if not pd.api.types.is_numeric_dtype(frame[c]) and frame[c].dtype != "category"]
+    return frame.astype(dict.fromkeys(words, "category")) if words else frame
+
+
+def _nameless(booster: Any) -> bool:
+    """Whether a booster of XGBoost has categories, but not their names."""
+    known = getattr(booster, "get_categories", None)
+    return "c" in (booster.feature_types or ()) and (known is None or known().empty())
