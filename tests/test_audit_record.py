@@ -71,9 +71,9 @@ def logistic(frame: pd.DataFrame) -> Any:
 
 def test_another_model_is_named_and_its_answer_shown() -> None:
     first, second = forest(0), forest(1)
-    rows = NUMBERS.head(20)
+    rows = NUMBERS.head(8)
     batch = first.explain(rows)
-    found = [replay(record(batch, i), second) for i in range(20)]
+    found = [replay(record(batch, i), second) for i in range(8)]
     assert all("the model: what it has learnt has another hash" in one.changed[0] for one in found)
     assert any(not one.same and one.different for one in found)
 

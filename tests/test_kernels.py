@@ -181,6 +181,7 @@ print("built")
 """
 
 
+@pytest.mark.slow
 def test_the_kernels_can_be_built_for_a_gpu(tmp_path: Path) -> None:
     """The interpreter takes what the compiler refuses."""
     env = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"} | {"TRITON_CACHE_DIR": str(tmp_path)}

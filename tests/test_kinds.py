@@ -100,6 +100,7 @@ def table() -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_works() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for kind in KINDS:  # what is not installed here is on the page all the same

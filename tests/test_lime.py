@@ -133,5 +133,5 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(grace.GraceError, match="maybe"):
         Lime(explainer()).explain(people().drop(columns="verdict").head(1), label="maybe")
     monkeypatch.setitem(sys.modules, "lime.lime_tabular", None)
-    with pytest.raises(grace.GraceError, match=r"grace-xai\[study\]"):
+    with pytest.raises(grace.GraceError, match=r"pip install lime"):
         Lime(explainer())

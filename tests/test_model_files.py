@@ -288,20 +288,18 @@ def test_a_booster_without_the_names_of_its_categories_is_refused(tmp_path: Path
 def test_jobs_take_models_from_files(make: Callable[[Path], Path], tmp_path: Path) -> None:
     """With processes of their own, and from an explainer in memory as well as from its folder."""
     path, rows = make(tmp_path), tmp_path / "rows.parquet"
-    NUMBERS.to_parquet(rows)
+    NUMBERS.head(20).to_parquet(rows)
     explainer = grace.Explainer(grace.wrap(path, classes=CLASSES), FRAME, target="y")
     explainer.save(str(tmp_path / "saved"))
-    memory = explainer.explain_file(rows, tmp_path / "one", workers=2, part_rows=80, max_features=2)
-    folder = grace.scale.run(
-        tmp_path / "saved", rows, tmp_path / "two", model=path, workers=1, part_rows=80, max_features=2
-    )
+    memory = explainer.explain_file(rows, tmp_path / "one", workers=1, method="gradient")
+    folder = grace.scale.run(tmp_path / "saved", rows, tmp_path / "two", model=path, workers=1, method="gradient")
     assert memory.explained == folder.explained > 0
     pd.testing.assert_frame_equal(memory.read(), folder.read())
     if model_file(path).runs_code:
         with pytest.raises(grace.GraceError, match="--model"):
             grace.scale.run(tmp_path / "saved", rows, tmp_path / "three")
     else:
-        found = grace.scale.run(tmp_path / "saved", rows, tmp_path / "three", workers=1, max_features=2)
+        found = grace.scale.run(tmp_path / "saved", rows, tmp_path / "three", workers=0, method="gradient")
         assert found.explained == folder.explained
 
 

@@ -389,6 +389,7 @@ def workers_of(parent: int) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
 def test_killed_in_the_middle_it_goes_on_and_ends_with_the_same_files(tmp_path: Path) -> None:
     killed, calm = tmp_path / "killed", tmp_path / "calm"

@@ -86,6 +86,7 @@ def test_what_a_cluster_cannot_give_is_named_instead_of_waited_for(memory, devic
         Needs.of(machines({"CPU": 2, "memory": 10e9, "GPU": 0.5}), memory, device)
 
 
+@pytest.mark.slow
 def test_actors_have_the_memory_and_the_gpu_that_they_ask_for(cluster):
     """Ray counts both as taken while an actor is at work; torch, which sees no GPU, works on the processor."""
     before, taken, told = ray.available_resources(), [], []

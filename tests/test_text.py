@@ -436,7 +436,9 @@ def test_there_has_a_verb_of_its_own() -> None:
     """ "words were 2 lower and there 2 more cells" would be no English."""
     words = Numeric(name="words", plural=True)
     cells = Numeric(name="cells", phrase="there", plural=True, unit="cells", unit_one="cell", more="more", less="fewer")
-    e = replace(made([Change(words, 0, 1), Change(cells, 1, 0)]), typical={"words": 2.0, "cells": -1.0})
+    schema = grace.Schema(features=(words, cells), classes=("yes", "no"))
+    changes = (Change(words, 0, 1), Change(cells, 1, 0))
+    e = made(schema, {"words": 0.0, "cells": 1.0}, changes, ("yes", "no"), {"words": 2.0, "cells": -1.0})
     assert "because words were 2 lower and there were 2 more cells than is typical" in e.text(template="typical")
 
 

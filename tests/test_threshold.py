@@ -359,6 +359,8 @@ def test_the_command_trains_with_a_cutoff_and_the_page_says_it(tmp_path: Any) ->
             told = client.post("/api/predict", json={"row": row}).json()
             shares = {each["class"]: each["probability"] for each in told["probabilities"]}
             assert (told["class"] == "ill") == (shares["ill"] >= 0.3)
-    wrong = CliRunner().invoke(main, ["train", str(table), "--target", "y", "-o", str(out), "--threshold", "sick=0.3"])
+    wrong = CliRunner().invoke(
+        main, ["train", str(table), "--target", "y", "-o", str(out), "--force", "--threshold", "sick=0.3"]
+    )
     assert wrong.exit_code != 0
     assert "unknown class 'sick'" in wrong.output

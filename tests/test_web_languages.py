@@ -250,7 +250,14 @@ def test_every_language_has_all_words_with_the_same_parts(code: str, part: str) 
         assert not hasattr({}, key), f"{key} would be a method of the dict in a template"
 
 
-ENGLISH_ONLY = ("api.py", "command.py", "guard.py", "examples.py")  # for programmers, and for who starts the server
+ENGLISH_ONLY = (
+    "api.py",
+    "command.py",
+    "guard.py",
+    "examples.py",
+    "hosts.py",
+    "server.py",
+)  # for programmers, and for who starts the server
 
 
 def errors_of_the_page() -> set[str]:

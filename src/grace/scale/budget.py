@@ -4,8 +4,12 @@ and rounded up."""
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grace.errors import GraceError
@@ -18,6 +22,7 @@ PART_ROWS, PART_CELLS = 10_000, 10**6  # of a part, if nothing else is said: the
 MEMORY = {"cpu": "2GB", "cuda": "6GB"}  # of a job, if nothing else is said
 READER = 180 * 10**6  # what the process that reads takes
 PROCESS = 340 * 10**6  # what a process that explains takes before it has a row
+CUDA_BUILD = 300 * 10**6  # and more where torch is built for CUDA, whether or not that is used
 CUDA = 3 * 10**9  # what CUDA takes of the machine's own memory for each process
 HELD = 4  # parts that the reader holds at a time, as pieces, joined, and waiting
 SENT = 2  # and for each process that explains, to send it and to send it again
@@ -25,6 +30,17 @@ CELL = 60  # bytes per cell of a part in a process that explains: as a frame, en
 COLUMN = 16_000  # bytes per column there, of types and of the tables that are read and written
 ARRAYS = {"su": 18, "background": 32, "weights": 32}  # bytes per number of an explainer, while it is loaded
 HEAD = 24  # bytes per byte of its description
+
+
+@cache
+def cuda_build_bytes() -> int:
+    """What a build of torch for CUDA takes beside; read from its version file, as to import torch would take it."""
+    found = find_spec("torch")
+    if found is None or found.origin is None:
+        return 0
+    version = Path(found.origin).with_name("version.py")
+    text = version.read_text(encoding="utf-8") if version.is_file() else ""
+    return CUDA_BUILD if re.search(r"^cuda\b.*=\s*['\"]", text, re.MULTILINE) else 0
 
 
 def rows_per_part(columns: int) -> int:
@@ -60,7 +76,7 @@ class Budget:
         cells = part_rows * len(columns)
         own = 2 * part + CELL * cells + COLUMN * len(columns)
         own += sum(ARRAYS.get(name, HEAD) * size for name, size in explainer.items())
-        process = PROCESS + own + (0 if device == "cpu" else CUDA)
+        process = PROCESS + cuda_build_bytes() + own + (0 if device == "cpu" else CUDA)
         group = table.group_bytes(columns)
         advice = f"; or fewer rows per part than part_rows={part_rows}" if part + CELL * cells > LEAST else ""
         if device != "cpu":

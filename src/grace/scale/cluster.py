@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from grace.errors import GraceError
 from grace.extras import pip_install
 from grace.memory import LEAST, bytes_of, said_bytes
+from grace.scale.budget import cuda_build_bytes
 from grace.scale.carrying import Carried, names_beside
 from grace.scale.explainers import given, load_given, received
 from grace.scale.reading import first_line
@@ -217,8 +218,9 @@ class Needs:
             raise GraceError("device='cuda': no machine of the cluster has a GPU; leave device out")
         device = device or ("cuda" if gpus else "cpu")
         size = bytes_of(MEMORY[device] if memory is None else memory)
-        if size < PROCESS + beside + LEAST:
-            least = said_bytes(PROCESS + beside + LEAST)
+        taken = PROCESS + cuda_build_bytes() + beside + LEAST
+        if size < taken:
+            least = said_bytes(taken)
             raise GraceError(f"memory={said_bytes(size)} is too little for an actor of Ray; give at least {least}")
         needs = cls(size, device, beside)
         if not needs.most(ray):
@@ -236,7 +238,7 @@ class Needs:
     @property
     def rows(self) -> int:
         """Bytes for the work on rows."""
-        return self.memory - PROCESS - self.beside
+        return self.memory - PROCESS - cuda_build_bytes() - self.beside
 
     def most(self, ray: Any) -> int:
         """As many actors as there are GPUs, or else cores, as far as the memory of each machine goes."""

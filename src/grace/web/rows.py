@@ -41,7 +41,8 @@ Cells = dict[str, Value | None]
 def cell(feature: Feature, sent: Any) -> Value:
     """The cell that was sent for a feature, as text or as JSON has it."""
     if isinstance(sent, str) and len(sent) > (LONGEST_CELL if isinstance(feature, Categorical) else LONGEST_NUMBER):
-        raise GraceError(f"column {feature.name!r}: the cell has {len(sent)} characters; shorten it")
+        message = "column {column!r}: the cell has {count} characters; shorten it"
+        raise GraceError(message, column=feature.name, count=len(sent))
     if isinstance(feature, Categorical):
         for category in feature.categories:
             if category == sent and isinstance(category, bool) == isinstance(sent, bool):
@@ -116,7 +117,8 @@ def read_row(schema: Schema, sent: Mapping[str, Any], fill: Collection[str] = ()
     cells of others are an error, unless the model takes them."""
     names = schema.names
     if len(sent) > max(MOST_COLUMNS, 2 * len(names)):
-        raise GraceError(f"the row has {len(sent)} columns; drop those that the model does not know")
+        message = "the row has {count} columns; drop those that the model does not know"
+        raise GraceError(message, count=len(sent))
     if has_groups(schema):
         row_of = gathered(schema, pd.DataFrame([dict(sent)]))
         sent = {str(name): plain(row_of[name].iloc[0]) for name in row_of}

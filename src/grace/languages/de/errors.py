@@ -60,6 +60,12 @@ ERRORS: Mapping[str, str] = {
     "the CSV has one line only; the first must be the column names, the next the values": (
         "das CSV hat nur eine Zeile; die erste muss die Spaltennamen haben, die nächste die Werte"
     ),
+    "column {column!r}: the cell has {count} characters; shorten it": (
+        "Spalte „{column}“: die Zelle hat {count} Zeichen; bitte kürzen"
+    ),
+    "the row has {count} columns; drop those that the model does not know": (
+        "die Zeile hat {count} Spalten; bitte die weglassen, die das Modell nicht kennt"
+    ),
     "the CSV has {count} columns; the most is {most}": "das CSV hat {count} Spalten; höchstens {most} sind möglich",
     "column {column!r} occurs twice; rename or drop one of them": (
         "Spalte „{column}“ kommt zweimal vor; eine davon umbenennen oder weglassen"
