@@ -6,6 +6,7 @@ import json
 import pickle
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,23 @@ def test_what_is_no_model_gets_one_line(name: str, content: bytes, reason: str, 
     with pytest.raises(grace.GraceError, match=reason) as caught:
         grace.wrap(tmp_path / name, classes=CLASSES)
     assert "\n" not in str(caught.value)
+
+
+CATBOOST = Path(__file__).parent / "data" / "catboost.json"
+
+
+def test_a_model_of_catboost_is_recognised() -> None:
+    """By its own JSON, also where CatBoost is not installed: then the error says what to install."""
+    file = model_file(CATBOOST)
+    assert (file.kind, file.runs_code) == ("CatBoost", False)
+    if find_spec("catboost") is None:
+        with pytest.raises(grace.GraceError, match="pip install catboost"):
+            grace.wrap(CATBOOST)
+    else:
+        wrapped = grace.wrap(CATBOOST)
+        assert wrapped.classes == ("no", "yes")
+        model = grace.Explainer(wrapped, NUMBERS).model
+        assert model.predict_proba(NUMBERS).sum(axis=1).to_numpy() == pytest.approx(1)
 
 
 def test_a_truncated_file_of_lightgbm_does_not_end_the_process(tmp_path: Path) -> None:

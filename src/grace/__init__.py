@@ -27,7 +27,9 @@ explanation  one answer, batch many, answer_table a line for each; proof_record 
              limits; text, pictures, report, metrics and ways_out say what was found; shortening cuts long names
 degrees      how precisely a difference is said; wording finds the words, languages has one package per language
 lime         LIME in the same terms; study runs the paper's user studies of both
-datasets     the paper's tables; training its networks; store saves; cli and terminal are the command
+datasets     the paper's tables; training its networks; cli and terminal are the command
+store        saves and loads explainers; saved_model finds their model again; parsing reads files that anybody may have
+             written; audit_record is a record of an answer that can be replayed; spreadsheets are CSV without formulas
 extras       the optional packages, and how to install them
 experiments  benchmarks beside other libraries, and the paper's experiments again
 scale        tables of any size, jobs that survive, and Ray
