@@ -12,13 +12,13 @@ demo: .venv/.base  ## train on embedded data and explain a prediction
 	$(BIN)/grace demo
 
 test: .venv/.dev lint browser  ## lint, types and all tests but the slow ones
-	$(BIN)/python -m pytest -n auto -m "not slow" -rs
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" -rs
 
 check: .venv/.dev lint  ## the quick subset
-	$(BIN)/python -m pytest -n auto -m "not slow" -x $(QUICK:%=tests/test_%.py)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" -x $(QUICK:%=tests/test_%.py)
 
 test-all: .venv/.all lint browser  ## every test
-	$(BIN)/python -m pytest -n auto -rs
+	$(BIN)/python -m pytest -n auto --dist worksteal -rs
 
 bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/quality.py

@@ -260,6 +260,7 @@ def test_functions_of_your_own(task) -> None:
     assert frame.loc["huge", "note"] == "6 of 6 rows: an answer with NaN or infinity"
 
 
+@pytest.mark.slow
 def test_a_function_in_a_file_runs_in_a_process_of_its_own(task, tmp_path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(

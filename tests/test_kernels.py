@@ -28,7 +28,7 @@ from problems import MIXED, seeded_network
 if importlib.util.find_spec("triton") is None:
     pytest.skip("Triton is not installed", allow_module_level=True)
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-NETWORKS = [((50, 30), 2), ((20,), 2), ((), 3), ((24, 40, 17), 5), ((16, 16, 16, 16), 2), ((100, 60), 3)]
+NETWORKS = [((50, 30), 2), ((20,), 2), ((), 3), ((12, 20, 9), 5), ((16, 16, 16, 16), 2)]
 
 
 @pytest.fixture

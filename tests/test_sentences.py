@@ -49,7 +49,7 @@ def explainer_of(name: str) -> tuple[grace.Explainer, pd.DataFrame]:
 
 def check_table(name: str, few: int | None) -> None:
     explainer, rows = explainer_of(name)
-    batch, model = explainer.explain(rows if few is None else rows.head(40)), explainer.model
+    batch, model = explainer.explain(rows if few is None else rows.head(15)), explainer.model
     found = [i for i in range(len(batch)) if batch.success[i]]
     assert len(found) > len(batch) / 2
     kept = (

@@ -157,7 +157,7 @@ def test_one_model_that_cannot_be_served_does_not_stop_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     served: list[str] = []
-    monkeypatch.setattr("grace.web.pages.create_app", lambda models: served.extend(m.name for m in models))
+    monkeypatch.setattr("grace.web.pages.create_app", lambda models, _: served.extend(m.name for m in models))
     monkeypatch.setattr("grace.web.server.run", lambda *_, **__: None)
     made = folders(tmp_path)
     run = CliRunner().invoke(main, ["serve", *map(str, made.values()), "--port", "0"])
@@ -175,7 +175,7 @@ def test_one_model_that_cannot_be_served_does_not_stop_the_others(
 
 def test_the_command_takes_a_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     served: list[Served] = []
-    monkeypatch.setattr("grace.web.pages.create_app", lambda models: served.extend(models))
+    monkeypatch.setattr("grace.web.pages.create_app", lambda models, _: served.extend(models))
     monkeypatch.setattr("grace.web.server.run", lambda *_, **__: None)
     explainer().save(str(tmp_path / "model"))
     table = people().head(5).assign(customer=[f"C-{i}" for i in range(5)])

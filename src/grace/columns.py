@@ -19,6 +19,7 @@ from grace.numerals import shortest
 
 MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 MOST_CLASSES = 50  # different numbers that a target may have and be taken for classes
+EARLIEST, LATEST = -719_162, 2_900_000  # days since 1970 that are written as dates: the years 1 to 9909
 FEW = 4  # rows whose cells are looked at faster than the types of the columns
 TIMES = ("datetime64", "timestamp[")  # how the types of dates with a time of day begin: of pandas and Arrow
 DATES = (*TIMES, "date")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from grace.columns import date_text, days
+from grace.columns import EARLIEST, LATEST, date_text, days
 from grace.errors import GraceError
 from grace.features import KINDS, STYLES, Categorical, Feature, Numeric
 from grace.frames import some
@@ -65,7 +65,6 @@ CATEGORICAL = (
 )
 """The parts that are written even where they are at their default."""
 DATED = ("low", "high", "typical")
-LATEST = 2_900_000  # days around 1970 that are written as a date: to the year 9909
 
 
 def to_text(schema: Schema) -> str:
@@ -89,7 +88,7 @@ def _feature(feature: Feature) -> dict[str, Any]:
 
 def _dated(number: float | None) -> str | float | None:
     """Days since 1970 as a date, where that says them exactly."""
-    if number is None or not abs(number) < LATEST:
+    if number is None or not EARLIEST <= number < LATEST:
         return number
     said = date_text(number)
     return said if _days("", said) == number else number

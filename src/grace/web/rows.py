@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from grace import text
-from grace.columns import date_text, days, is_date, is_small, said_as
+from grace.columns import EARLIEST, LATEST, date_text, days, is_date, is_small, said_as
 from grace.errors import GraceError
 from grace.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.frames import all_said, said
@@ -31,8 +31,6 @@ MOST_COLUMNS = 50_000
 
 NO_CELL = "column {column!r}: the cell is missing; fill it in, or ask for missing cells to be filled in"
 NO_COLUMN = "column {column!r}: the column is missing; fill it in, or ask for missing cells to be filled in"
-
-LATEST = 2_900_000  # days around 1970 that a date may be away: to the year 9909
 
 Cells = dict[str, Value | None]
 """A row; None where a number is missing and the model takes that for a value of its own."""
@@ -68,7 +66,7 @@ def cell(feature: Feature, sent: Any) -> Value:
         raise GraceError("column {column!r}: {cell} is not a number; write it like 1.5", **wrong) from None
     if not math.isfinite(number):
         raise GraceError("column {column!r}: {cell} is not a finite number; write it like 1.5", **wrong)
-    if is_date(feature) and abs(number) > LATEST:
+    if is_date(feature) and not EARLIEST <= number <= LATEST:
         raise GraceError("column {column!r}: {cell} is no day that there is; write it as 2020-12-31", **wrong)
     number = float(said_as(np.array([number]), feature.dtype)[0]) if is_small(feature) else number
     return int(number) if feature.integer and number == round(number) and abs(number) < 2**53 else number
