@@ -5,15 +5,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
+import grace
 from conftest import client_of
 from grace import GraceError
 from grace.cli import main
 from grace.web import examples
+from grace.web.pages import create_app
 from grace.web.served import Served
 from served_kinds import browsed_model, own_table
 from studies import EVIL, explainer, people
@@ -193,3 +196,14 @@ def test_the_command_takes_a_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     empty.to_csv(tmp_path / "empty.csv", index=False)
     run = CliRunner().invoke(main, ["serve", str(tmp_path / "model"), "--rows", str(tmp_path / "empty.csv")])
     assert run.exit_code == 1
+
+
+def test_long_names_are_cut_in_the_middle_and_said_in_full_on_demand() -> None:
+    name = "balance_of_the_second_account_at_the_end_of_2024_q3"
+    frame = pd.DataFrame({name: np.linspace(0, 1, 60), "b": np.tile([0.0, 1.0], 30)})
+    model = grace.wrap(lambda rows: 1 / (1 + np.exp(5 - 10 * rows[name])), classes=["no", "yes"])
+    with TestClient(create_app([Served("long", grace.Explainer(model, frame))])) as client:
+        page = client.get("/").text
+    full = name.replace("_", " ")
+    assert f'title="{full}">balance of the second' in page
+    assert "2024 q3</label>" in page

@@ -11,6 +11,7 @@ from grace.columns import date_text, is_date
 from grace.features import Categorical, Feature, Numeric, Value
 from grace.languages import load
 from grace.pictures.numeric import value
+from grace.shortening import shortened
 from grace.web.rows import plainly, written
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class Card:
     @property
     def name(self) -> str:
         return self.feature.name
+
+    @property
+    def short(self) -> str:
+        """The label, cut in the middle where it is long."""
+        return shortened(self.label)
 
     @property
     def numeric(self) -> bool:
