@@ -140,7 +140,7 @@ def test_lengths_of_time_and_decimal_numbers_are_numbers() -> None:
         explainer.explain({"stay": "long", "x": 1.0, "fee": 9.5})
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("csv", marks=pytest.mark.slow)])
 def test_files_with_days_and_lengths_of_time_are_explained(tmp_path: Path, kind: str) -> None:
     days = FRAME["whole"].to_numpy() * 7
     frame = pd.DataFrame({"stay": pd.to_timedelta(days, unit="D"), "born": FRAME["born"]})
