@@ -184,7 +184,10 @@ def test_a_dataset_carries_its_keys_and_says_why_rows_do_not_fit(cluster):
     for name in local.columns:
         one, other = found[name].drop(index=[17, 400]), local[name]
         assert (one.isna() == other.isna()).all()
-        assert (one.dropna() == other.dropna()).all()
+        if name.startswith("probability"):  # whose last bits depend on how many rows are multiplied together
+            assert one.dropna().to_numpy(float) == pytest.approx(other.dropna().to_numpy(float), rel=1e-12)
+        else:
+            assert (one.dropna() == other.dropna()).all()
     with pytest.raises(GraceError, match="unknown class 'dire'"):
         explain_dataset(cluster.model, dataset, against="dire")
 
