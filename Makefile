@@ -4,8 +4,6 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 QUICK := schema information models ranking methods reference search polish certificate gap robust plausibility text explanation metrics \
   store bad_input datasets
-# one worker more than there are cores, as some tests wait for processes of their own
-WORKERS := $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else "auto")')
 TORCH := $(shell grep '^torch==' constraints.txt)
 
 .PHONY: demo test check test-all bench audit lint browser clean
@@ -14,13 +12,13 @@ demo: .venv/.base  ## train on embedded data and explain a prediction
 	$(BIN)/grace demo
 
 test: .venv/.dev lint browser  ## lint, types and all tests but the slow ones
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" -rs
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" -rs
 
 check: .venv/.dev lint  ## the quick subset
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" -x $(QUICK:%=tests/test_%.py)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" -x $(QUICK:%=tests/test_%.py)
 
 test-all: .venv/.all lint browser  ## every test
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rs
+	$(BIN)/python -m pytest -n auto --dist worksteal -rs
 
 bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/quality.py

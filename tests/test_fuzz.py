@@ -20,7 +20,7 @@ from fuzz_review import Model, Report, answer_problems, check_proof, question_of
 from grace import datasets, training
 from grace.goal import Against
 
-SEEDS = 8
+SEEDS = 6
 BLOCKS, ENOUGH = 50, 100  # 5,000 decided verdicts
 PROVEN = sorted(set(FAMILIES) - {"voting", "disguised"})
 

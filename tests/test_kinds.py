@@ -56,7 +56,9 @@ def answered(kind: Kind, method: str) -> grace.Explanations:
     return batch
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=[pytest.mark.slow] if m in ("local", "deepfool") else []) for m in METHODS]
+)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
 def test_every_method_on_every_kind(kind: Kind, method: str) -> None:
     batch = answered(kind, method)

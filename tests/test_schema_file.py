@@ -201,3 +201,9 @@ def test_names_that_look_protected() -> None:
         *("Applicant_Age", "ageYears", "SEX", "race", "Geschlecht", "MaritalStatus", "dateOfBirth", "Alter"),
         *("nationality.1", "date_of_birthday_card", "Staatsangehörigkeit", "foreign_worker"),
     ]
+
+
+def test_a_day_is_the_same_however_zero_is_written() -> None:
+    day = Numeric(name="day", kind="date", dtype="datetime64[ns]", observed=(-0.0, 5.0), spread=1.0, typical=-0.0)
+    schema = Schema(features=(day,))
+    assert Schema.from_json(schema.to_json()) == schema

@@ -60,7 +60,13 @@ def check_table(name: str, few: int | None) -> None:
     assert sum(check_all(batch[i], batch.schema, model, sole=True) for i in kept) > 20 * len(kept)
 
 
-@pytest.mark.parametrize("name", datasets.PAPER + datasets.CATEGORICAL)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in ("adult", "mfeat", "musk") else [])
+        for name in datasets.PAPER + datasets.CATEGORICAL
+    ],
+)
 def test_sentences_about_some_rows_of_each_table(name: str) -> None:
     check_table(name, 2)
 

@@ -77,10 +77,10 @@ def _seen(data: Any, cls: type[Feature], what: str) -> dict[str, Any]:
 
 
 def _checksum(seen: Mapping[str, Any]) -> str:
-    """Of the values, however the numbers are written: 6 is 6.0."""
+    """Of the values, however the numbers are written: 6 is 6.0, and -0.0 is 0.0."""
     ends = seen.get("observed")
     if isinstance(ends, list) and all(type(end) in (int, float) and abs(end) <= MOST_FLOAT for end in ends):
-        seen = {**seen, "observed": [float(end) for end in ends]}
+        seen = {**seen, "observed": [float(end) + 0.0 for end in ends]}
     return f"{zlib.crc32(json.dumps(seen, sort_keys=True).encode()):08x}"
 
 
