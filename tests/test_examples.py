@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from subsets import but
+
 OWN_TEST = {"mlflow_model"}  # in test_mlflow.py, with a store of its own
 EXAMPLES = sorted(p for p in (Path(__file__).parent.parent / "examples").glob("*.py") if p.stem not in OWN_TEST)
+SLOW = {"house_values", "keras_network"}
 NEEDS = {
     "boosted_trees": "lightgbm",
     "keras_network": "keras",
@@ -20,7 +23,7 @@ NEEDS = {
 }
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", but([p for p in EXAMPLES if p.stem in SLOW], EXAMPLES), ids=lambda p: p.stem)
 def test_example_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if path.stem in NEEDS and find_spec(NEEDS[path.stem]) is None:
         pytest.skip(f"needs {NEEDS[path.stem]}")

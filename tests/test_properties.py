@@ -56,7 +56,7 @@ def explainers(draw: st.DrawFn) -> tuple[grace.Explainer, pd.DataFrame]:
 
 
 @given(explainers(), SETTINGS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_promises_hold(made: tuple[grace.Explainer, pd.DataFrame], chosen: dict) -> None:
     explainer, rows = made
     batch = explainer.explain(rows, **chosen)

@@ -79,7 +79,9 @@ WEIGHTS = [
 ]
 
 
-@pytest.mark.parametrize("weights", WEIGHTS, ids=str)
+@pytest.mark.parametrize(
+    "weights", [WEIGHTS[0], *(pytest.param(w, marks=pytest.mark.slow) for w in WEIGHTS[1:])], ids=str
+)
 @pytest.mark.parametrize("said", SAID, ids=" & ".join)
 def test_answers_are_found_wherever_there_are_any_and_are_nearly_always_the_smallest(said: list[str], weights) -> None:
     explainer = explainer_of(weights, said)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import grace
 from grace import Categorical, Change, Explanation, Numeric, Schema, datasets, languages, text, training
+from subsets import but
 from truth import true
 
 STYLES = ("exact", "magnitude", "relative", "auto")
@@ -61,11 +62,7 @@ def check_table(name: str, few: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name in ("adult", "mfeat", "musk") else [])
-        for name in datasets.PAPER + datasets.CATEGORICAL
-    ],
+    "name", but(["adult", "german_credit", "mfeat", "musk"], datasets.PAPER + datasets.CATEGORICAL)
 )
 def test_sentences_about_some_rows_of_each_table(name: str) -> None:
     check_table(name, 2)
@@ -303,7 +300,7 @@ def explanations(draw: st.DrawFn) -> tuple[Explanation, Schema]:
 
 
 @given(explanations())
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_names_and_values(case: tuple[Explanation, Schema]) -> None:
     """Some reading is true, whatever the names; and the explanation survives JSON."""
     e, schema = case
