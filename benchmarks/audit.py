@@ -26,8 +26,10 @@ import pandas as pd
 import torch
 
 import grace
-from grace import datasets, languages, text
+from grace import datasets
 from grace.methods import METHODS
+from grace.text import languages
+from grace.text import sentence as text
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 

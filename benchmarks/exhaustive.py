@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from grace.experiments.task import Task
-from grace.features import Categorical, Floats
-from grace.information import discretise, su_matrix
+from grace.schema.features import Categorical, Floats
+from grace.schema.information import discretise, su_matrix
 
 VALUES = 48  # tried of a number, of those that occur in training within the domain
 CHUNK = 100_000  # rows put to the model at a time

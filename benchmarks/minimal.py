@@ -24,10 +24,10 @@ import torch
 
 import grace
 from grace import datasets
-from grace.certificate import FOUND, OPEN, PROVEN, Verdicts, prove
-from grace.experiments.judge import Judge
+from grace.experiments.evaluate import Judge
 from grace.experiments.task import Answers, network_of, prepare
-from grace.gap import distance_bound
+from grace.proofs.certificate import FOUND, OPEN, PROVEN, Verdicts, prove
+from grace.proofs.distance_bound import distance_bound
 
 PAPER_FEATURES = (1.00, 1.55, 2.66, 1.25, 2.42, 1.60, 1.93, 1.09, 3.95, 2.76, 2.85)  # the better of its two methods
 PAPER_INFLUENCE = (0.64, 0.52, 0.20, 0.65, 0.23, 0.45, 0.40, 0.88, 0.04, 0.18, 0.14)
@@ -86,7 +86,7 @@ def nearness(batches: dict[str, grace.Explanations]) -> dict[str, float]:
     return out
 
 
-def problem_of(explainer: grace.Explainer, rows: np.ndarray, domain: object) -> grace.problem.Problem:
+def problem_of(explainer: grace.Explainer, rows: np.ndarray, domain: object) -> grace.problem.problem.Problem:
     return explainer._problem(explainer.tensor(rows), None, explainer.schema_for(domain), explainer.settings)
 
 

@@ -32,7 +32,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import grace
 from grace.experiments import Task, compare, task_of
-from grace.experiments.judge import Verdict
+from grace.experiments.evaluate import Verdict
 from grace.experiments.task import prepare
 
 PEERS = ("dice-random", "nice-sparsity")

@@ -15,9 +15,9 @@ from per_table import main
 
 import grace
 from grace import datasets
-from grace.experiments.judge import Judge
+from grace.experiments.evaluate import Judge
 from grace.experiments.task import Answers, network_of, prepare
-from grace.features import Categorical, Feature
+from grace.schema.features import Categorical, Feature
 
 FEW = 20  # different values of a whole number that was given its whole range
 RETRAINED = 3

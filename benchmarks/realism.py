@@ -16,7 +16,7 @@ from per_table import main
 
 import grace
 from grace import datasets
-from grace.rules.keeping import broken
+from grace.schema.rules.keeping import broken
 
 SHARES = (0.0, 0.05, 0.1, 0.25)
 TYPICAL = ("diabetes", "cancer95", "phoneme", "magic", "biodeg", "german_credit")

@@ -29,10 +29,10 @@ from speed_page import page
 from torch import Tensor
 
 import grace
-from grace.asking import rows_at_once
+from grace.explain.batching import rows_at_once
 from grace.methods import METHODS
 from grace.models import Network, TorchModel, relu
-from grace.settings import Settings
+from grace.problem.settings import Settings
 
 AUTHORS = 9.0  # milliseconds per row that the released code takes on a machine of this kind
 SMALL = ("eegeye", "diabetes", "cancer95", "phoneme", "segment", "magic", "biodeg", "spam", "cancer92")
@@ -159,10 +159,10 @@ def steps_of(work: Callable[[], object]) -> float:
     with ExitStack() as patched:
         patched.enter_context(mock.patch.object(TorchModel, "slopes", slopes))
         if torch.cuda.is_available():
-            from grace import kernels
+            from grace.methods import walk_triton
 
-            by_kernel = kernels.walks
-            patched.enter_context(mock.patch.object(kernels, "walks", walks))
+            by_kernel = walk_triton.walks
+            patched.enter_context(mock.patch.object(walk_triton, "walks", walks))
         work()
     return count
 

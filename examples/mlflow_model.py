@@ -16,7 +16,7 @@ from mlflow.models import infer_signature, set_model
 from mlflow.pyfunc import PythonModel, PythonModelContext
 
 import grace
-from grace.audit_record import record
+from grace.explain.audit_record import record
 
 
 class ExplainerModel(PythonModel):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fastapi.testclient import TestClient
     from playwright.sync_api import Browser
 
-    from grace.web.served import Served
+    from grace.web.service import Served
 
 torch.set_num_threads(1)
 if not torch.cuda.is_available():

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 from torch import nn
 
 import grace
-from grace.web.served import Served
+from grace.web.service import Served
 
 N = 200
 

@@ -19,8 +19,8 @@ from torch import nn
 import grace
 from grace import Categorical, Explainer, Numeric, Schema
 from grace.cli import main
-from grace.explanation import Explanation
-from grace.terminal import FIRST_SHOWN, MOST_SHOWN, show_batch
+from grace.cli.terminal import FIRST_SHOWN, MOST_SHOWN, show_batch
+from grace.explain.explanation import Explanation
 
 SCHEMA = Schema(
     features=(

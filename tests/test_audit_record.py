@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import grace
-from grace.audit_record import read_record, record, replay
 from grace.cli import main
+from grace.explain.audit_record import read_record, record, replay
 from kinds import MIXED, NUMBERS, SUM, YES
 
 FRAME = NUMBERS.assign(y=YES)

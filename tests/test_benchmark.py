@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from benchmark_world import loans
 from grace import Categorical, GraceError
 from grace.cli import main
-from grace.experiments import Answers, Results, Task, benchmark, contest, functions
-from grace.experiments.judge import MEASURES, NEIGHBOURS, Judge, Verdict, coordinates, differs, figures
+from grace.experiments import Answers, Results, Task, benchmark, benchmarking, functions
+from grace.experiments.evaluate import MEASURES, NEIGHBOURS, Judge, Verdict, coordinates, differs, figures
 from grace.experiments.results import Line, compare, over_tasks
 from grace.experiments.task import network_of, prepare
-from grace.information import discretise, symmetrical_uncertainty
+from grace.schema.information import discretise, symmetrical_uncertainty
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +285,7 @@ def test_answers_are_kept_and_asked_again_only_if_something_changed(tmp_path, mo
             raise GraceError("out of order")
         return Answers(task.rows.copy(), np.ones(len(task.rows)), 1.0, note="fresh")
 
-    monkeypatch.setattr(contest.functions, "call_file", answer)
+    monkeypatch.setattr(benchmarking.functions, "call_file", answer)
     table = loans()
 
     def go(rows: int = 3) -> pd.DataFrame:

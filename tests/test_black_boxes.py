@@ -21,9 +21,9 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import grace
-from grace.goal import Flip
+from grace.methods.moves import observed
 from grace.models import Predictor, TorchModel
-from grace.moves import observed
+from grace.problem.goal import Flip
 from problems import BOX, uniform
 
 CLASSES = ["no", "yes"]

@@ -13,13 +13,13 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from torch import nn
 
 import grace
-from grace import prover
-from grace.answers import answer
-from grace.certificate import FOUND, OPEN, PROVEN, prove
-from grace.goal import Flip
+from grace.explain.solve import answer
 from grace.models import Network, TorchModel
 from grace.models.relu import relu_network
-from grace.prover import Prover
+from grace.problem.goal import Flip
+from grace.proofs import prover
+from grace.proofs.certificate import FOUND, OPEN, PROVEN, prove
+from grace.proofs.prover import Prover
 
 
 def explainer_of(
@@ -57,7 +57,7 @@ def grid(seed: int) -> pd.DataFrame:
 
 
 def problem_of(explainer: grace.Explainer, rows: pd.DataFrame, **limits: object):
-    settings = grace.settings.settings_of(explainer.settings, {"gamma": limits.pop("gamma", 1.0)})
+    settings = grace.problem.settings.settings_of(explainer.settings, {"gamma": limits.pop("gamma", 1.0)})
     schema = explainer.schema.constrain(**limits)
     encoded = torch.as_tensor(explainer.schema.encode(rows))
     return explainer._problem(encoded, None, schema, settings)
@@ -394,7 +394,7 @@ def test_the_class_of_a_row_is_that_of_its_goal() -> None:
     problem = problem_of(explainer_of(frame, 1), frame.head(12))
     scores = problem.model.scores(problem.rows)
     second = scores.topk(2, dim=1).indices[:, 1]
-    settings = grace.settings.Settings(gamma=1.0)
+    settings = grace.problem.settings.Settings(gamma=1.0)
     tied = replace(problem, goal=Flip(second))
     assert (answer(tied, settings).before.argmax(axis=1) == second.numpy()).all()
     assert (answer(problem, settings).before == scores.numpy()).all()

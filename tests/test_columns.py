@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import grace
-from grace.columns import date_text, decode_column, dtype_of, encode_column, feature_of
 from grace.methods import METHODS
-from grace.numerals import shortest
+from grace.schema.columns import date_text, decode_column, dtype_of, encode_column, feature_of
+from grace.schema.numerals import shortest
 from reading import read
 from subsets import first
 

@@ -13,9 +13,10 @@ import torch
 from torch import nn
 
 import grace
-from grace import Categorical, Change, Explanation, Numeric, Schema, languages
-from grace.languages import Limits
-from grace.text import least_change, notes
+from grace import Categorical, Change, Explanation, Numeric, Schema
+from grace.text import languages
+from grace.text.languages import Limits
+from grace.text.sentence import least_change, notes
 from test_sentences import explainer_of
 from truth import true
 

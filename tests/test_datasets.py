@@ -10,7 +10,8 @@ from importlib.resources import files
 import pandas as pd
 import pytest
 
-from grace import GraceError, datasets, text
+from grace import GraceError, datasets
+from grace.text import sentence
 
 HERE = files("grace.datasets")
 PROVENANCE = (HERE / "PROVENANCE.md").read_text(encoding="utf-8")
@@ -115,7 +116,7 @@ def test_schema_describes_the_columns(name):
 @every_table
 def test_words_can_be_said(name):
     s = datasets.load(name).declared
-    phrases = [text.phrase(f) for f in s.features]
+    phrases = [sentence.phrase(f) for f in s.features]
     assert len(set(phrases)) == len(phrases)
     assert "{row}" in s.verb
     assert "{class}" in s.verb

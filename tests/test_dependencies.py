@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 import grace
-from grace.demands import realism
-from grace.dependence import FOLDS, PENALTY
-from grace.realistic import LEAST
+from grace.problem.requirements import realism
+from grace.problem.requirements.consequences import LEAST
+from grace.problem.requirements.dependence import FOLDS, PENALTY
+from grace.schema.numerals import decimal
+from grace.text.sentence import number
 
 CLASSES = ["no", "yes"]
 
@@ -145,7 +147,7 @@ def test_what_moves_along_is_said_apart_everywhere(explainer) -> None:
     assert "weight" not in {c.name for c in e.changes}
     assert e.contrast["weight"] == e.follow_on[0].new
     said = e.text()
-    assert f"(weight then being {grace.text.number(grace.text.decimal(e.follow_on[0].new))})" in said
+    assert f"(weight then being {grace.text.sentence.number(grace.text.sentence.decimal(e.follow_on[0].new))})" in said
     assert said.startswith("Had ")
     assert "(and with it weight " in e.text(template="because")
     assert "wäre dann" in e.text(language="de")
@@ -153,7 +155,7 @@ def test_what_moves_along_is_said_apart_everywhere(explainer) -> None:
     again = grace.Explanation.from_json(e.to_json())
     assert again == e
     assert again.text() == said
-    old, new = (grace.text.number(grace.text.decimal(v)) for v in (e.follow_on[0].old, e.follow_on[0].new))
+    old, new = (number(decimal(v)) for v in (e.follow_on[0].old, e.follow_on[0].new))
     drawn = " ".join(re.sub(r"<[^>]*>", " ", e.to_svg()).split())
     assert f"Weight would then be {new} rather than {old}." in drawn
     assert '<span class="grace-soft">would then be</span></th>' in e.to_html()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grace.extras import EXTRAS, pip_install
+from grace.errors import EXTRAS, pip_install
 
 ROOT = Path(__file__).parent.parent
 OWN = re.compile(r"grace-xai\[(.*)\]")

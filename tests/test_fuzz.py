@@ -18,7 +18,7 @@ from fuzz_cases import FAMILIES, Case, case_of
 from fuzz_parts import codes, question, sequential, table
 from fuzz_review import Model, Report, answer_problems, check_proof, question_of, review, tried
 from grace import datasets, training
-from grace.goal import Against
+from grace.problem.goal import Against
 from subsets import first
 
 SEEDS = 6

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import grace
-from grace.gap import ENOUGH, distance_bound
+from grace.proofs.distance_bound import ENOUGH, distance_bound
 from test_certificate import explainer_of, grid
 
 
@@ -41,7 +41,7 @@ def test_agrees_with_trying_everything(seed: int, distance: str) -> None:
     explainer = explainer_of(frame, seed, tilt=1.5)
     batch = explainer.explain(frame, gamma=1.0, method="gradient", distance=distance)
     rows = frame[batch.success]
-    settings = grace.settings.settings_of(explainer.settings, {"gamma": 1.0, "distance": distance})
+    settings = grace.problem.settings.settings_of(explainer.settings, {"gamma": 1.0, "distance": distance})
     problem = explainer._problem(torch.as_tensor(explainer.schema.encode(rows)), None, explainer.schema, settings)
     contrast = torch.as_tensor(batch.answers.contrast[batch.success])
     bound = distance_bound(problem, contrast, budget=10)

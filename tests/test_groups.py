@@ -131,7 +131,7 @@ def test_the_page_shows_groups_and_what_moves_along() -> None:
     from fastapi.testclient import TestClient
 
     from grace.web.pages import create_app
-    from grace.web.served import Served
+    from grace.web.service import Served
 
     frame = table()
     frame["double"] = 2 * frame["income"]

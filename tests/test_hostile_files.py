@@ -22,7 +22,7 @@ import pytest
 import grace
 from grace import GraceError
 from grace.scale.manifest import Place
-from grace.schema import Schema
+from grace.schema.schema import Schema
 from grace.study.design import Study
 from hostile import mutated_json, mutated_safetensors
 from hostile_onnx import mutated_onnx

@@ -16,8 +16,8 @@ from safetensors.numpy import load_file, save_file
 
 import grace
 from grace import GraceError
-from grace.parsing import DEEPEST, MOST_BYTES, Bound, fitted, read_json, read_text
-from grace.schema import Schema
+from grace.schema.parsing import DEEPEST, MOST_BYTES, Bound, fitted, read_json, read_text
+from grace.schema.schema import Schema
 from hostile_onnx import endless_loop, network, recursive, swollen
 from test_hostile_files import asked, explainer, folder, rows
 

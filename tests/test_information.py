@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import reference
 from grace import Categorical, Numeric, Schema, datasets
-from grace import information as info
+from grace.schema import information as info
 
 COLUMN = st.lists(st.integers(0, 4), min_size=2, max_size=40)
 

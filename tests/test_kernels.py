@@ -14,15 +14,15 @@ import pytest
 import torch
 
 import grace
-from grace.goal import Against, Between
-from grace.methods import fused
+from grace.methods import walk_kernel
+from grace.methods.moves import moves_of
+from grace.methods.ranking.gradient import nearest_alternative, rank_gradient
 from grace.methods.walk import grow
 from grace.models import Network, TorchModel, relu
 from grace.models.relu import relu_network
-from grace.moves import moves_of
-from grace.problem import Problem
-from grace.ranking.gradient import nearest_alternative, rank_gradient
-from grace.settings import Settings
+from grace.problem.goal import Against, Between
+from grace.problem.problem import Problem
+from grace.problem.settings import Settings
 from problems import MIXED, seeded_network
 from subsets import but
 
@@ -144,7 +144,7 @@ def test_what_kernels_do_not_know_is_left_to_plain_operations(kernels: Callable[
     problem = problem_of(explainer_of((12, 8), 2), numbers().head(4))
     v, slope = nearest_alternative(problem)
     chosen = rank_gradient(problem, slope)[:, :2]
-    assert fused.grown_at_once(problem, chosen, v) is not None
+    assert walk_kernel.grown_at_once(problem, chosen, v) is not None
     zero = torch.zeros(4, dtype=torch.float64, device=DEVICE)
     sure = replace(problem.goal, confidence=0.8)
     for other in (
@@ -152,7 +152,7 @@ def test_what_kernels_do_not_know_is_left_to_plain_operations(kernels: Callable[
         replace(problem, goal=Between(zero, zero + 1)),
         replace(problem, goal=sure),
     ):
-        assert fused.grown_at_once(other, chosen, v) is None
+        assert walk_kernel.grown_at_once(other, chosen, v) is None
     wide = relu_network(explainer_of((129, 65), 2).model)
     assert wide.packed(problem.rows.device) is None
 
@@ -161,14 +161,15 @@ COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from grace import kernels
+from grace.methods import walk_triton
+from grace.models import kernels
 
 TYPES = {"chosen_ptr": "*i64", "target_ptr": "*i64", "own_ptr": "*i64", "feature_ptr": "*i64", "entry_ptr": "*i64",
          "whole_ptr": "*i1", "count_ptr": "*i32", "taken_ptr": "*i32"}
 for layers in (1, 2, 3):
     shape = {"LAYERS": layers, "C": 2, "A": 32, "B": 32 if layers == 1 else 16}
     for kernel, more in (
-        (kernels._walks, {"TOLERANCE": 1e-6, "K": 5, "P": 8}),
+        (walk_triton._walks, {"TOLERANCE": 1e-6, "K": 5, "P": 8}),
         (kernels._moved_scores, {"TABLES": layers == 2, "BLOCK": 64}),
     ):
         fixed = {**shape, **more}
@@ -197,7 +198,8 @@ def test_where_kernels_fail_plain_operations_go_on(
     kernels(False)
     plain = explainer.explain(numbers().head(3))
     kernels(True)
-    monkeypatch.setattr("grace.kernels.moved_scores", lambda *_: 1 / 0)
+    monkeypatch.setattr("grace.models.kernels.moved_scores", lambda *_: 1 / 0)
+    monkeypatch.setattr("grace.methods.walk_triton.walks", lambda *_: 1 / 0)
     with pytest.warns(UserWarning, match="kernels do not work here.*division by zero"):
         failed = explainer.explain(numbers().head(3))
     np.testing.assert_array_equal(failed.answers.contrast, plain.answers.contrast)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import grace
-from grace.lime import Lime, LimeExplanation, Reason
+from grace.study.lime import Lime, LimeExplanation, Reason
 from studies import EVIL, explainer, people
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grace import Categorical, GraceError, Numeric, Schema
-from grace.limit_options import GivenLimits, column_list
+from grace.cli.limit_options import GivenLimits, column_list
 
 SCHEMA = Schema(
     features=(

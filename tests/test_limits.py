@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import grace
 from grace import Categorical, Explanation, GraceError, Numeric, Schema
-from grace.limits import LIMITS
+from grace.schema.limits import LIMITS
 from problems import CASES
 from test_sentences import explainer_of
 

@@ -12,7 +12,7 @@ import torch
 import grace
 import reference
 from grace import datasets
-from grace.ways_out import way_out
+from grace.explain.diagnosis import way_out
 from problems import Formula
 from subsets import first
 from test_ranking import function, random_case

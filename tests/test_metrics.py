@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference
-from grace.metrics import info_gain, info_gain_raw, measure
+from grace.explain.metrics import info_gain, info_gain_raw, measure
 from problems import CASES
 
 

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from sklearn.linear_model import LogisticRegression
 
 import grace
-from grace import GraceError, text, training
+from grace import GraceError, training
 from grace.cli import main
+from grace.text import sentence
 
 N = 200
 RNG = np.random.default_rng(4)
@@ -56,7 +57,7 @@ def test_it_is_said_which_cells_were_filled_in() -> None:
     ward = f"no value was given for ward, and {MODEL.schema['ward'].typical} was filled in"
     assert list(batch[1].notes) == [ward, "no value was given for diet, which the model knows as a category of its own"]
     assert not batch[2].notes
-    assert "wurde eingesetzt" in text.notes(batch[1], "de")[0]
+    assert "wurde eingesetzt" in sentence.notes(batch[1], "de")[0]
     again = grace.Explanation.from_json(batch[1].to_json())
     assert again == batch[1]
     assert ward in batch[1].to_html()

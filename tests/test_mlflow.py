@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import grace
-from grace.audit_record import read_record, replay
+from grace.explain.audit_record import read_record, replay
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "mlflow_model.py"
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 import grace
 from grace import Categorical, GraceError, Numeric, Schema
-from grace.goal import Against, Flip, Towards
 from grace.methods import METHODS
 from grace.models import Network, TorchModel
+from grace.problem.goal import Against, Flip, Towards
 
 RANDOM = np.random.default_rng(0)
 FRAME = pd.DataFrame(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import grace
-from grace.decimals import Decimals
+from grace.problem.decimals import Decimals
 
 PLACES = [
     (offset, spread)

@@ -15,6 +15,7 @@ from torch import nn
 
 import grace
 from grace.pictures import KINDS, Backdrop, batch_picture, picture, svg, svg_columns, to_svg
+from grace.pictures.batch import Overview
 from grace.pictures.contour import blocks, border, region
 from grace.pictures.drawing import (
     Drawing,
@@ -31,7 +32,6 @@ from grace.pictures.drawing import (
     ticks,
     wrap,
 )
-from grace.pictures.many import Overview
 from problems import CASES, two_class, wrapped
 
 EVIL = "<script>alert('1')</script> & \x00"
@@ -339,7 +339,7 @@ def test_a_picture_is_wellformed_and_says_what_it_shows(e: grace.Explanation, wi
     assert e.words.class_word(e.original_class) in said
     for change in e.changes:
         for value in (change.old, change.new):
-            assert grace.text.value(change.feature, value) in said + description.text
+            assert grace.text.sentence.value(change.feature, value) in said + description.text
     assert written == to_svg(picture(e, e.backdrop(), width=width))
     assert written == e.to_svg(width=width)
 
@@ -496,7 +496,7 @@ def test_json_keeps_a_narrow_range_far_from_zero() -> None:
 
 def test_without_matplotlib_there_is_svg_and_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     e = EVERYTHING[0][1]
-    monkeypatch.delitem(sys.modules, "grace.pictures.canvas", raising=False)
+    monkeypatch.delitem(sys.modules, "grace.pictures.matplotlib_backend", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(grace.GraceError, match=r"pip install matplotlib"):
         e.plot()

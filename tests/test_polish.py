@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import grace
-from grace.decimals import Decimals
-from grace.polish import polish
+from grace.methods.polish import polish
+from grace.problem.decimals import Decimals
 from problems import BOX, Formula
 
 

@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 import grace
 from grace.errors import GraceError
-from grace.explanation import Explanation
+from grace.explain.explanation import Explanation
+from grace.models.ensemble import Together
 from grace.models.grouped import Grouped
-from grace.models.together import Together
 from grace.study.making import make
 from grace.web.pages import create_app
-from grace.web.served import Served
+from grace.web.service import Served
 
 RNG = np.random.default_rng(8)
 FRAME = pd.DataFrame(RNG.normal(0, 2, (120, 3)).round(2), columns=list("abc")).assign(

@@ -13,11 +13,11 @@ from torch import nn
 
 import grace
 import reference
-from grace.ranking.entropy import filter_ranking
-from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
-from grace.ranking.local import logistic_weights, neighbourhood, rank_local, two_class_weights
-from grace.ranking.neighbours import Points, nearest_rows
-from grace.ranking.tree import gini_importance
+from grace.methods.ranking.entropy import filter_ranking
+from grace.methods.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
+from grace.methods.ranking.local import logistic_weights, neighbourhood, rank_local, two_class_weights
+from grace.methods.ranking.tree import gini_importance
+from grace.problem.neighbours import Points, nearest_rows
 
 
 def random_case(seed: int = 0, features: int = 6, classes: int = 4, n: int = 30) -> tuple[grace.Explainer, np.ndarray]:
@@ -33,7 +33,7 @@ def random_case(seed: int = 0, features: int = 6, classes: int = 4, n: int = 30)
 
 
 def problem_of(explainer: grace.Explainer, rows: np.ndarray, **settings: object):
-    chosen = grace.explainer.settings_of(explainer.settings, {"method": "local", **settings})
+    chosen = grace.explain.explainer.settings_of(explainer.settings, {"method": "local", **settings})
     return explainer._problem(torch.as_tensor(rows), None, explainer.schema, chosen)
 
 

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 import grace
 from benchmark_world import loans
 from grace import Categorical, Numeric, Schema
-from grace.degrees import Becomes, By, Instead, Times, Way, Within, difference
 from grace.errors import GraceError
 from grace.experiments.reproduction import reading
 from grace.experiments.reproduction.attribution import Attribution, Shap
@@ -21,10 +20,11 @@ from grace.experiments.reproduction.plan import Sizes
 from grace.experiments.reproduction.reader import POLICIES, Known, Shown, believe
 from grace.experiments.reproduction.simulation import other_edits, simulate
 from grace.experiments.reproduction.subject import Subject
-from grace.languages import en
-from grace.lime import Lime
-from grace.text import room_of
-from grace.wording import feature_in
+from grace.study.lime import Lime
+from grace.text.languages import en
+from grace.text.precision import Becomes, By, Instead, Times, Way, Within, difference
+from grace.text.sentence import room_of
+from grace.text.vocabulary import feature_in
 
 HOMES = ("none", "owned", "rented")
 

@@ -12,7 +12,7 @@ from torch import nn
 import grace
 from grace import GraceError, training
 from grace.cli import main
-from grace.wanted import wanted_of
+from grace.problem.target_range import wanted_of
 
 
 def homes(n: int = 400) -> pd.DataFrame:

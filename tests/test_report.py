@@ -66,7 +66,7 @@ def test_the_page_of_one_explanation(batch: grace.Explanations) -> None:
         for other in e.alternatives:
             assert other.text() in words
         for change in e.changes:
-            assert grace.text.value(change.feature, change.new) in words
+            assert grace.text.sentence.value(change.feature, change.new) in words
         pictures = [a for tag, a in found.seen if tag == "svg"]
         assert len(pictures) >= 1 + len(e.changes)
         assert all(a["role"] == "img" and a["aria-label"] for a in pictures)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 import grace
-from grace import rules
-from grace.rules import rule_of
+from grace.schema import rules
+from grace.schema.rules import rule_of
 
 CLASSES = ["low", "high"]
 SIZES = {"a": 5, "b": 5, "c": 4}
@@ -134,7 +134,7 @@ def test_a_row_that_breaks_a_rule_itself_is_explained_and_says_so() -> None:
     assert "correct the row" in e.notes[0]
     untouched = explainer.explain(row.assign(c=3), frozen=["a", "b"], ranges={"c": (0, 3)})
     assert untouched[0].notes
-    assert "verletzt die Regel „a <= b“" in grace.text.notes(e, "de")[0]
+    assert "verletzt die Regel „a <= b“" in grace.text.sentence.notes(e, "de")[0]
 
 
 def test_a_rule_that_is_broken_and_not_touched_stands_in_no_one_s_way() -> None:

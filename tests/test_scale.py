@@ -16,10 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import grace
-from grace import GraceError, asking, learning
-from grace.memory import COSTS, LEAST, Size, bytes_of, rows_within
+from grace import GraceError
+from grace.explain import batching
+from grace.problem import background as learning
+from grace.problem.budget import COSTS, LEAST, Size, bytes_of, rows_within
 from grace.scale import sample
-from grace.scale.sifting import sift
+from grace.scale.rejected_rows import sift
 from grace.scale.tables import ROW, Big, Part
 from scaling import SRC, loans, saved_explainer
 
@@ -72,8 +74,8 @@ def test_more_memory_never_means_fewer_rows_and_they_fit(one, other, method, fea
 
 def test_the_memory_of_a_call_decides_how_many_rows_are_asked_together(explainer, monkeypatch):
     asked = []
-    real = asking.rows_within
-    monkeypatch.setattr(asking, "rows_within", lambda memory, *rest: asked.append(memory) or real(memory, *rest))
+    real = batching.rows_within
+    monkeypatch.setattr(batching, "rows_within", lambda memory, *rest: asked.append(memory) or real(memory, *rest))
     frame = loans(3)
     explainer.explain(frame)
     explainer.explain(frame, memory="100MB")
@@ -90,7 +92,7 @@ def test_answers_do_not_depend_on_how_many_rows_are_asked_together(explainer, me
     frame = loans(12, seed=3).iloc[start:]
     whole = explainer.explain(frame, method=method).answers
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asking, "rows_within", lambda *_: step)
+        patch.setattr(batching, "rows_within", lambda *_: step)
         parts = explainer.explain(frame, method=method).answers
     assert (whole.success == parts.success).all()
     if method == "deepfool":  # not polished: its values have all the digits that a sum in another order leaves

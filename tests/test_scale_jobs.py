@@ -198,7 +198,7 @@ def test_a_folder_of_another_job_is_refused(world):
     refused(r"parts of another size \(250 instead of 100\)", part_rows=100)
     refused("another table", rows=world.parquet)
     changed = grace.load(world.model)
-    changed.settings = grace.settings.Settings(max_features=2)
+    changed.settings = grace.problem.settings.Settings(max_features=2)
     refused("another explainer", model=changed)
     assert contents(world.here / "whole") == before
     run(world.model, world.csv, world.here / "whole", **same, memory="5GB")  # the same again: nothing changes

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from grace import GraceError
-from grace.memory import LEAST, bytes_of
+from grace.problem.budget import LEAST, bytes_of
 from grace.scale import run
 from grace.scale.budget import CUDA, MEMORY, PROCESS, READER, Budget, cuda_build_bytes
 from grace.scale.explainers import given

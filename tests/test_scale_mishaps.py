@@ -22,9 +22,10 @@ from rich.console import Console
 import grace
 from grace import GraceError
 from grace.cli import main
-from grace.scale import manifest, read, rejects, run, writing
-from grace.scale.command import job_bar
+from grace.cli.jobs import job_bar
+from grace.scale import manifest, read, rejects, run
 from grace.scale.manifest import Place
+from grace.schema import files
 from scaling import SRC, children, command, contents, loans, saved_explainer
 
 HOW = {"workers": 0, "part_rows": 20, "method": "gradient"}
@@ -60,7 +61,7 @@ def failing(patch, at: int, reason: BaseException) -> None:
 
         return step
 
-    patch.setattr(writing.os, "fsync", guard(os.fsync))
+    patch.setattr(files.os, "fsync", guard(os.fsync))
     patch.setattr(Path, "replace", guard(Path.replace))
 
 
@@ -199,11 +200,11 @@ def test_a_model_that_fails_but_once(world, tmp_path):
         with pytest.raises(Killed):
             run(world.model, world.rows, tmp_path / "out", **{**HOW, "part_rows": 70})
     place = Place(tmp_path / "out")
-    writing.write_whole(place.rejects(0), b"row,column,reason\n1,,out of memory\n")
+    files.write_whole(place.rejects(0), b"row,column,reason\n1,,out of memory\n")
     frame = world.frame.drop(index=[25, 31, 69])
     frame.to_parquet(tmp_path / "good.parquet")
     run(world.model, tmp_path / "good.parquet", tmp_path / "good", **HOW)
-    writing.write_whole(Place(tmp_path / "good").rejects(1), b"row,column,reason\n21,,out of memory\n")
+    files.write_whole(Place(tmp_path / "good").rejects(1), b"row,column,reason\n21,,out of memory\n")
     Place(tmp_path / "good").answers(1).unlink()
     job = run(world.model, tmp_path / "good.parquet", tmp_path / "good", **HOW)
     assert job.set_aside == 0

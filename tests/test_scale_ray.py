@@ -16,7 +16,7 @@ import pytest
 
 import grace
 from grace import GraceError
-from grace.memory import LEAST
+from grace.problem.budget import LEAST
 from grace.scale import explain_dataset, run
 from grace.scale.cluster import PROCESS, BatchActor, Needs
 from grace.scale.explainers import saved_files

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grace import Categorical, GraceError, Numeric, Schema, languages
-from grace.features import MANY_CATEGORIES, Feature, Value
+from grace import Categorical, GraceError, Numeric, Schema
+from grace.schema.features import MANY_CATEGORIES, Feature, Value
+from grace.text import languages
 
 NORMAL = np.random.default_rng(0).normal(size=1997)
 

@@ -11,12 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from grace import Categorical, GraceError, Numeric, Schema, languages
+from grace import Categorical, GraceError, Numeric, Schema
 from grace.models.base import class_codes, fill_value
-from grace.protected_names import looks_protected
-from grace.schema_file import HELP
-from grace.space import Space
-from grace.wording import feature_in, row_words
+from grace.problem.space import Space
+from grace.schema.protected_names import looks_protected
+from grace.schema.schema_file import HELP
+from grace.text import languages
+from grace.text.vocabulary import feature_in, row_words
 
 N = 200
 RNG = np.random.default_rng(0)

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import grace
-from grace import datasets, moves, training
+from grace import datasets, training
+from grace.methods import moves
 from problems import BOX, CASES, Case
 from test_certificate import explainer_of, grid
 

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import grace
-from grace import Categorical, Change, Explanation, Numeric, Schema, datasets, languages, text, training
+from grace import Categorical, Change, Explanation, Numeric, Schema, datasets, training
+from grace.text import languages
+from grace.text import sentence as text
 from subsets import but
 from truth import true
 

@@ -12,11 +12,11 @@ from rich.console import Console
 
 import grace
 from grace import Categorical, Explainer, Numeric, Schema
+from grace.cli.terminal import show
 from grace.pictures.drawing import Group, Path, Text, fit, text_width
 from grace.pictures.numeric import box_of, crossed, numeric_panel
-from grace.report import batch_fragment
-from grace.shortening import ELLIPSIS, shortened
-from grace.terminal import show
+from grace.pictures.report import batch_fragment
+from grace.schema.shortening import ELLIPSIS, shortened
 
 LONG = "very_long_name_of_a_column_of_income_2024_q3"
 

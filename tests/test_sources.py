@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import grace
-from grace import GraceError, datasets, learning, sources
-from grace.learning import kept
+from grace import GraceError, datasets
+from grace.problem import background
+from grace.problem.background import kept
 from grace.scale.stored import Stored
-from grace.sources import Held, schemas, source_of
+from grace.schema import sources
+from grace.schema.sources import Held, schemas, source_of
 from scaling import loans, saved_explainer
 
 DOMAINS = ("central", "minmax", 0.9)
@@ -82,8 +84,8 @@ def test_an_explainer_learns_the_same_from_parquet(explainer, tmp_path):
 
 
 def test_of_very_many_rows_some_are_drawn_and_it_is_said(explainer, tmp_path, monkeypatch):
-    monkeypatch.setattr(learning, "POOL", 400)
-    monkeypatch.setattr(learning, "MOST_SU", 150)
+    monkeypatch.setattr(background, "POOL", 400)
+    monkeypatch.setattr(background, "MOST_SU", 150)
     monkeypatch.setattr(sources, "BLOCK", 64)
     train = loans(900, seed=5)
     folder = written(train, tmp_path / "t")
@@ -112,8 +114,8 @@ def test_the_model_is_asked_about_no_more_rows_than_the_pool(monkeypatch):
         asked.append(len(frame))
         return np.stack([frame["x"] > 0.5, frame["x"] <= 0.5], axis=1).astype(float)
 
-    monkeypatch.setattr(learning, "POOL", 300)
-    monkeypatch.setattr(learning, "MOST_SU", 100)
+    monkeypatch.setattr(background, "POOL", 300)
+    monkeypatch.setattr(background, "MOST_SU", 100)
     train = pd.DataFrame(np.random.default_rng(0).random((5000, 2)), columns=["x", "y"])
     grace.Explainer(grace.wrap(model, classes=["a", "b"]), train, keep=50)
     assert sum(asked) <= 100 + 2 * 300  # the first rows twice, to see whether it answers alike
@@ -131,7 +133,7 @@ def test_rare_classes_are_kept(classes, most, least, seed):
     order = np.random.default_rng(seed).permutation(len(classes))
     most = min(most, len(classes))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning, "LEAST_OF_CLASS", least)
+        patch.setattr(background, "LEAST_OF_CLASS", least)
         found = kept(classes, order, most)
     assert len(set(found.tolist())) == len(found) == most
     assert (np.diff(found) > 0).all()

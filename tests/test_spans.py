@@ -12,11 +12,11 @@ import torch
 from torch import nn
 
 import grace
-from grace.goal import Against
+from grace.explain.spans import spans_of
+from grace.methods.profiles import profiles_of
 from grace.methods.search import best_of_each
 from grace.methods.steady import steadied, steadiness
-from grace.profiles import profiles_of
-from grace.spans import spans_of
+from grace.problem.goal import Against
 
 
 def random_network(seed: int, hidden: tuple[int, ...], classes: int, whole: bool) -> nn.Sequential:

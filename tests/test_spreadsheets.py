@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grace.cli.terminal import write_batch
 from grace.scale.manifest import Place
 from grace.scale.results import rejects
-from grace.spreadsheets import defused, defused_frame, restored
+from grace.schema.tables.spreadsheets import defused, defused_frame, restored
 from grace.study.responses import Response, read_csv, to_csv
-from grace.terminal import write_batch
 from test_hostile_files import explainer, rows
 
 FORMULAS = ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", " =1", "'=1", '"=1', "=cmd|' /C calc'!A0", "-x", "＝1"]

@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import grace
-from grace import Explainer, GraceError, datasets, store, training
+from grace import Explainer, GraceError, datasets, training
+from grace.explain import store
 
 
 def explainer_for(name: str, **settings) -> tuple[Explainer, pd.DataFrame]:

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from grace import Categorical, GraceError, Numeric, Schema
-from grace.tables import read
-from grace.text_numbers import FORMATS, NumberFormat, readings
+from grace.schema.tables.reading import read
+from grace.schema.tables.text_numbers import FORMATS, NumberFormat, readings
 
 
 def table(here: Path, content: str | bytes, name: str = "table.csv", **how: Any) -> pd.DataFrame:

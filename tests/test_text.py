@@ -14,9 +14,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import grace
-from grace import Categorical, Change, Numeric, datasets, degrees, languages, text
-from grace.languages import listed
-from grace.text import number
+from grace import Categorical, Change, Numeric, datasets
+from grace.text import languages, precision, sentence
+from grace.text.languages import listed
+from grace.text.sentence import number
 from problems import CASES
 from test_sentences import made
 
@@ -89,7 +90,7 @@ def spoken(changes: list[Change], style: str = "exact", code: str = "en", form: 
     changes = [replace(c, span=c.span or c.feature.bounds) if isinstance(c.feature, Numeric) else c for c in changes]
     row = {c.name: c.old for c in changes}
     e = made(grace.Schema(features=tuple(c.feature for c in changes)), row, tuple(changes), ("Y", "X"), {})
-    return text.main_clause(e, form, place, style, code)
+    return sentence.main_clause(e, form, place, style, code)
 
 
 # -- the three degrees ----------------------------------------------------------------------------------
@@ -167,7 +168,7 @@ def test_what_is_vague_is_said_only_if_all_of_it_does(feature, old, new, span, s
     row = made(
         grace.Schema(features=(feature,)), {feature.name: old}, (Change(feature, old, new, span),), ("Y", "X"), {}
     )
-    assert said in text.main_clause(row, form, 0, style, "en")
+    assert said in sentence.main_clause(row, form, 0, style, "en")
 
 
 def test_beside_a_span_all_else_is_exact() -> None:
@@ -210,28 +211,28 @@ def test_degrees(feature: Numeric | Categorical, old: float, new: float, style: 
 def test_kinds_choose_the_degree(kind: str, parts: dict, style: str) -> None:
     feature = Numeric(name="f", **parts)
     assert feature.sort == kind
-    assert degrees.style_of(feature, "auto") == style
-    assert degrees.style_of(feature, None) == "exact"
+    assert precision.style_of(feature, "auto") == style
+    assert precision.style_of(feature, None) == "exact"
     declared = replace(feature, style="relative")
-    assert [degrees.style_of(declared, s) for s in (None, "auto", "exact")] == ["relative", "relative", "exact"]
+    assert [precision.style_of(declared, s) for s in (None, "auto", "exact")] == ["relative", "relative", "exact"]
 
 
 def test_what_is_vague_has_limits() -> None:
     """Every ratio's words cover the values next to it without a gap, and nothing too far from it."""
-    limits = [low for _, low, _ in degrees.RATIOS] + [degrees.RATIOS[-1][2]]
+    limits = [low for _, low, _ in precision.RATIOS] + [precision.RATIOS[-1][2]]
     assert limits == sorted(limits)
-    for (name, low, high), after in zip(degrees.RATIOS, limits[1:], strict=True):
+    for (name, low, high), after in zip(precision.RATIOS, limits[1:], strict=True):
         assert high == after
         if name != "slightly":
-            centre = float(degrees.said(name))
+            centre = float(precision.said(name))
             assert low < centre < high
-            assert max(1 - low / centre, high / centre - 1) <= degrees.VAGUE + 1e-9
-    assert ("2", 1.75, 2.25) in degrees.RATIOS
+            assert max(1 - low / centre, high / centre - 1) <= precision.VAGUE + 1e-9
+    assert ("2", 1.75, 2.25) in precision.RATIOS
 
 
 @given(st.decimals("1e-9", "1e12", allow_nan=False))
 def test_rounded_amounts_are_near(size: Decimal) -> None:
-    near = degrees.rounded(size)
+    near = precision.rounded(size)
     assert abs(near - size) <= Decimal("0.15") * size
     assert len(near.as_tuple().digits) <= 2
 
@@ -242,7 +243,7 @@ NUMBERS = st.floats(-1e9, 1e9).filter(lambda v: v == 0 or abs(v) > 1e-9).map(lam
 @given(NUMBERS, NUMBERS)
 def test_values_that_are_rounded_stay_near_and_on_their_side(old: Decimal, new: Decimal) -> None:
     assume(old != new)
-    exactly, roughly = degrees.replaced(old, new), degrees.roughly(old, new)
+    exactly, roughly = precision.replaced(old, new), precision.roughly(old, new)
     assert exactly.new == new
     assert not exactly.about_new
     assert abs(exactly.old - old) <= abs(old) * Decimal("0.0005")
@@ -257,9 +258,9 @@ def test_values_that_are_rounded_stay_near_and_on_their_side(old: Decimal, new: 
 @given(NUMBERS, NUMBERS)
 def test_a_difference_is_said_exactly_or_not_at_all(old: Decimal, new: Decimal) -> None:
     assume(old != new)
-    size = degrees.sayable(replace(SHADE, decimals=10, spread=1.0), old, new)
+    size = precision.sayable(replace(SHADE, decimals=10, spread=1.0), old, new)
     assert size is None or size == abs(new - old)
-    assert size is None or degrees.width(size) <= max(degrees.DIGITS, degrees.width(new))
+    assert size is None or precision.width(size) <= max(precision.DIGITS, precision.width(new))
 
 
 # -- because, and other languages -----------------------------------------------------------------------
@@ -378,7 +379,7 @@ def test_a_third_language_is_one_package(tmp_path: Path, monkeypatch: pytest.Mon
         assert e.text(language="xx") == e.text().replace("the model", "the machine")
     finally:
         languages.load.cache_clear()
-        for name in [name for name in sys.modules if name.startswith("grace.languages.xx")]:
+        for name in [name for name in sys.modules if name.startswith("grace.text.languages.xx")]:
             sys.modules.pop(name)
 
 
@@ -454,10 +455,10 @@ def test_typical_is_said_where_it_is_so() -> None:
             usual = frame[said == e.contrast_class].quantile(0.5, interpolation="lower")
             assert e.typical == {c.name: usual[c.name] for c in e.changes}
             assert explainer.model.predict([{**e.row, **e.typical}])[0] == e.contrast_class
-        fits = text.comparable(e)
+        fits = sentence.comparable(e)
         assert ("is typical of rows in the class" in e.text(template="typical")) == fits
     away = replace(batch[0], typical={c.name: c.old for c in batch[0].changes})
-    assert not text.comparable(away)
+    assert not sentence.comparable(away)
     assert "typical" not in away.text(template="typical")
 
 
@@ -490,7 +491,9 @@ def test_reasons_in_every_language(miss: dict) -> None:
 
 def test_notes_in_every_language() -> None:
     e = CASES[0].explainer().explain(pd.DataFrame([[-1.0, 0, 99.5]], columns=list("abc")))[0]
-    assert text.notes(e, "de") == ("der Wert von „c“ ist 99,5 und liegt außerhalb des erlaubten Bereichs von −4 bis 4",)
+    assert sentence.notes(e, "de") == (
+        "der Wert von „c“ ist 99,5 und liegt außerhalb des erlaubten Bereichs von −4 bis 4",
+    )
     assert grace.Explanation.from_json(e.to_json()).notes == e.notes
 
 

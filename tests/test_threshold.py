@@ -25,19 +25,19 @@ from sklearn.svm import SVC, LinearSVC
 from torch import nn
 
 import grace
-from grace.certificate import PROVEN
 from grace.cli import main
 from grace.errors import GraceError
 from grace.experiments import task_of
 from grace.experiments.task import Task
-from grace.explanation import Explanation
-from grace.goal import Against, logit, surplus
+from grace.explain.explanation import Explanation
 from grace.models.predictor import Predictor
 from grace.models.relu import relu_network
 from grace.models.threshold import cutoffs_of, lines, typed
 from grace.models.torch import TorchModel
+from grace.problem.goal import Against, logit, surplus
+from grace.proofs.certificate import PROVEN
 from grace.web.pages import create_app
-from grace.web.served import Served
+from grace.web.service import Served
 
 RNG = np.random.default_rng(5)
 FRAME = pd.DataFrame(RNG.normal(0, 2, (150, 3)).round(1), columns=list("abc"))

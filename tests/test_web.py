@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import grace
 from grace import GraceError
-from grace.features import Categorical, Numeric
+from grace.schema.features import Categorical, Numeric
 from grace.web.rows import cell, parse_table, read_row, written
-from grace.web.served import Served
+from grace.web.service import Served
 from grace.web.state import read_state
 from studies import EVIL
 from visitors import Tags, says

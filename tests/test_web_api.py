@@ -22,10 +22,10 @@ from fastapi.testclient import TestClient
 import grace
 from grace import GraceError
 from grace.cli import main
-from grace.web import lanes
-from grace.web.guard import MOST_BYTES
+from grace.web import queues
+from grace.web.middleware import MOST_BYTES
 from grace.web.pages import create_app
-from grace.web.served import Answer, Question, Served
+from grace.web.service import Answer, Question, Served
 from studies import EVIL, explainer, people
 from visitors import Tags
 
@@ -180,7 +180,7 @@ def test_a_proof_does_not_hold_up_predictions(evil: Served) -> None:
 
 
 def test_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyPatch, alone: TestClient, evil: Served) -> None:
-    monkeypatch.setattr(lanes, "MOST_WAITING", 0)
+    monkeypatch.setattr(queues, "MOST_WAITING", 0)
     answer = alone.post("/api/predict", json={"row": evil.example(0)})
     assert answer.status_code == 503
     assert "Try again" in answer.json()["error"]

@@ -14,9 +14,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import grace
 from conftest import client_of
-from grace.features import Numeric
+from grace.schema.features import Numeric
 from grace.web.rows import cell, read_row, written
-from grace.web.served import Served
+from grace.web.service import Served
 from visitors import Tags, says
 
 DATE = Numeric(name="since", kind="date", dtype="datetime64[ns]", integer=True, observed=(0.0, 20_000.0))

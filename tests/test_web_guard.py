@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 
 from grace import GraceError, __version__
 from grace.cli import main
-from grace.settings import MOST, Settings
+from grace.problem.settings import MOST, Settings
 from grace.study import pages as study_pages
-from grace.web import deadlines, guard
-from grace.web.guard import MOST_BYTES
+from grace.web import deadlines, middleware
 from grace.web.hosts import Hosts, client_of, hosts_of
+from grace.web.middleware import MOST_BYTES
 from grace.web.pages import create_app
 from grace.web.rows import parse_table
-from grace.web.served import Served
+from grace.web.service import Served
 from studies import begin, explainer, written
 from visitors import dial, request, response, serving_app
 
@@ -176,7 +176,7 @@ def test_a_refused_method_says_which_are_allowed(local: TestClient) -> None:
 
 
 def test_health_is_cheap_and_never_waits(local: TestClient, evil: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grace.web.lanes.MOST_WAITING", 0)
+    monkeypatch.setattr("grace.web.queues.MOST_WAITING", 0)
     said = local.get("/health")
     assert said.json() == {"status": "ok", "models": ["evil<b>"], "version": __version__}
     assert local.get("/").status_code == 503
@@ -293,7 +293,7 @@ def test_forms_are_read_with_limits(local: TestClient) -> None:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(deadlines, "HEADER_SECONDS", 0.5)
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(middleware, "BODY_SECONDS", 0.5)
     with serving_app(create_app([Served("own", explainer())], hosts_of("127.0.0.1"))) as port:
         yield port
 

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 import grace
-from grace.cancellation import CancelledWorkError, cancellable, check_cancelled
-from grace.web import lanes, served
-from grace.web.lanes import CLIENT, BusyError, GreedyError, Job, Lane, Turns
+from grace.problem.cancellation import CancelledWorkError, cancellable, check_cancelled
+from grace.web import queues, service
 from grace.web.pages import create_app
-from grace.web.served import Served
+from grace.web.queues import CLIENT, BusyError, GreedyError, Job, Lane, Turns
+from grace.web.service import Served
 from studies import explainer, people
 from visitors import dial, request, response, serving_app
 
@@ -64,8 +64,8 @@ def test_jobs_of_a_group_are_done_together() -> None:
 
 
 def test_limits_of_one_client_and_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "MOST_OF_ONE", 4)
-    monkeypatch.setattr(lanes, "MOST_WAITING", 6)
+    monkeypatch.setattr(queues, "MOST_OF_ONE", 4)
+    monkeypatch.setattr(queues, "MOST_WAITING", 6)
     turns = Turns()
     greedy = [job("a") for _ in range(4)]
     for one in [*greedy, job("b"), job("c")]:
@@ -139,9 +139,9 @@ def slow_proofs(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[str
     """A server on which proofs with a budget of 5 take 5 s, like real ones stopping when given up; what has ended; and
     its model, whose lanes close with the server."""
     model = Served("own", explainer())
-    real, ended = served.ask, []
+    real, ended = service.ask, []
 
-    def ask(explainer: grace.Explainer, questions: list[served.Question]) -> list[served.Answer]:
+    def ask(explainer: grace.Explainer, questions: list[service.Question]) -> list[service.Answer]:
         until = time.monotonic() + (5 if questions[0].limits.get("budget") == 5 else 0)
         while time.monotonic() < until:
             check_cancelled()
@@ -149,7 +149,7 @@ def slow_proofs(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[str
         ended.append("whole")
         return real(explainer, questions)
 
-    monkeypatch.setattr(served, "ask", ask)
+    monkeypatch.setattr(service, "ask", ask)
     with serving_app(create_app([model])) as port:
         yield port, ended, model
 
@@ -161,7 +161,7 @@ def hard(row: Any, number: int = 0, budget: float = 5) -> bytes:
 def test_questions_that_were_given_up_hold_up_nobody(slow_proofs: tuple[int, list[str], Served]) -> None:
     port, ended, model = slow_proofs
     row = model.example(1)
-    connections = [dial(port) for _ in range(lanes.MOST_OF_ONE + 1)]  # one runs, the others wait
+    connections = [dial(port) for _ in range(queues.MOST_OF_ONE + 1)]  # one runs, the others wait
     for i, connection in enumerate(connections):
         connection.sendall(hard(row, i))
     pipelined = dial(port, "127.0.0.3")
@@ -169,7 +169,7 @@ def test_questions_that_were_given_up_hold_up_nobody(slow_proofs: tuple[int, lis
         pipelined.sendall(b"".join(hard(row, 100 + 5 * part + i) for i in range(5)))
         time.sleep(0.1)
     until = time.monotonic() + 20
-    while len(model.slow.turns) < lanes.MOST_OF_ONE + 1 and time.monotonic() < until:
+    while len(model.slow.turns) < queues.MOST_OF_ONE + 1 and time.monotonic() < until:
         time.sleep(0.02)
     with dial(port) as greedy:
         greedy.sendall(hard(row, 99))
@@ -227,7 +227,7 @@ def test_250_hard_proofs_given_up_then_one_within_its_budget() -> None:
             connections.append(dial(port, f"127.0.1.{1 + i % 5}"))
             connections[-1].sendall(hard(row, i))
         until = time.monotonic() + 30
-        while len(model.slow.turns) < lanes.MOST_WAITING - 5 and time.monotonic() < until:
+        while len(model.slow.turns) < queues.MOST_WAITING - 5 and time.monotonic() < until:
             time.sleep(0.05)
         waiting = len(model.slow.turns)
         for connection in connections:
@@ -237,5 +237,5 @@ def test_250_hard_proofs_given_up_then_one_within_its_budget() -> None:
             other.sendall(hard(row, 1000, budget=5))
             assert response(other)[0] == 200
         took = time.monotonic() - begun
-    assert waiting >= lanes.MOST_WAITING - 5
+    assert waiting >= queues.MOST_WAITING - 5
     assert took < 1.5 * alone + 5  # in turn it would take a quarter of an hour

@@ -16,12 +16,13 @@ from fastapi.testclient import TestClient
 import grace
 import served_kinds as kinds
 from conftest import client_of
-from grace import GraceError, languages
-from grace.web.guard import OTHER_HOST, OTHER_SITE, TOO_LONG, TOO_SLOW
+from grace import GraceError
+from grace.text import languages
+from grace.web.error_handlers import BROKEN, BUSY, GREEDY
 from grace.web.messages import message
+from grace.web.middleware import OTHER_HOST, OTHER_SITE, TOO_LONG, TOO_SLOW
 from grace.web.pages import preferred
-from grace.web.refusing import BROKEN, BUSY, GREEDY
-from grace.web.served import Served
+from grace.web.service import Served
 from studies import EVIL
 from visitors import Tags, cancer_model, evil_model, says
 

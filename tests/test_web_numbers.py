@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import grace
 from conftest import client_of
 from grace import GraceError
-from grace.wanted import wanted_of
+from grace.problem.target_range import wanted_of
 from grace.web.aims import KINDS, USUAL_AIM, Aim, aim_of, read_aim
-from grace.web.served import Served
+from grace.web.service import Served
 from grace.web.state import read_state
 from served_kinds import clusters_model, homes_model, price
 from visitors import Tags, says

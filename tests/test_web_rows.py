@@ -17,7 +17,7 @@ from grace import GraceError
 from grace.cli import main
 from grace.web import examples
 from grace.web.pages import create_app
-from grace.web.served import Served
+from grace.web.service import Served
 from served_kinds import browsed_model, own_table
 from studies import EVIL, explainer, people
 from visitors import Tags, says
@@ -119,7 +119,7 @@ def test_cells_are_read_as_the_page_reads_them() -> None:
 
 
 def test_a_long_table_is_cut_and_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from grace.web.command import opened
+    from grace.cli.serve import opened
 
     monkeypatch.setattr(examples, "MOST_ROWS", 50)
     people().to_csv(tmp_path / "mine.csv", index=False)

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 import grace
-from grace import Categorical, Explanation, Numeric, datasets, languages, text, training
+from grace import Categorical, Explanation, Numeric, datasets, training
+from grace.text import languages, sentence
 from reading import NUMBER, TONGUES, readings
 from subsets import but
 from test_sentences import explainer_of, templates
@@ -86,11 +87,11 @@ def check_table(name: str, few: int | None) -> None:
     for i in found if few is None else found[:: max(1, len(found) // few)]:
         e = batch[i]
         for code in languages.names():
-            for note in text.notes(e, code):
+            for note in sentence.notes(e, code):
                 well_worded(note, code)
             for style in STYLES:
                 for form, place in templates(e, code):
-                    said = f"{text.main_clause(e, form, place, style, code)}."
+                    said = f"{sentence.main_clause(e, form, place, style, code)}."
                     well_worded(said, code)
                     few_digits(said, e, code)
                     if style == "exact" and not number:
@@ -185,5 +186,5 @@ def test_classes_are_said_as_words(target: str, classes: tuple, said: tuple[str,
 
 def test_categories_are_said_as_words() -> None:
     feature = Categorical(name="side", categories=("high_side", "low_side", "a_b", "a b"))
-    assert text.value(feature, "high_side") == "high side"
-    assert text.value(feature, "a_b") == "a_b"  # another category is called "a b"
+    assert sentence.value(feature, "high_side") == "high side"
+    assert sentence.value(feature, "a_b") == "a_b"  # another category is called "a b"

@@ -15,8 +15,8 @@ from html.parser import HTMLParser
 from fastapi import FastAPI
 
 from grace.study.making import embedded
-from grace.web.served import Served
 from grace.web.server import listen, server_of
+from grace.web.service import Served
 from studies import explainer
 
 

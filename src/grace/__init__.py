@@ -38,41 +38,56 @@ web          the page behind `grace serve`, and its JSON API
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from grace.lazy import lazily
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from grace import datasets, pictures, rules, scale, training
-    from grace.batch import Explanations
+    from grace import datasets, pictures, scale, training
     from grace.errors import GraceError
-    from grace.explainer import Explainer
-    from grace.explanation import Change, Explanation
-    from grace.features import Categorical, Numeric
+    from grace.explain.explainer import Explainer
+    from grace.explain.explanation import Change, Explanation
+    from grace.explain.explanations import Explanations
+    from grace.explain.store import load
     from grace.models import Model, wrap
-    from grace.schema import Schema
-    from grace.store import load
-    from grace.wanted import above, below, by, within
+    from grace.problem.target_range import above, below, by, within
+    from grace.schema import rules
+    from grace.schema.features import Categorical, Numeric
+    from grace.schema.schema import Schema
 
 _HOMES = {
-    "Categorical": "features",
-    "Change": "explanation",
-    "Explainer": "explainer",
-    "Explanation": "explanation",
-    "Explanations": "batch",
+    "Categorical": "schema.features",
+    "Change": "explain.explanation",
+    "Explainer": "explain.explainer",
+    "Explanation": "explain.explanation",
+    "Explanations": "explain.explanations",
     "GraceError": "errors",
     "Model": "models",
-    "Numeric": "features",
-    "Schema": "schema",
-    "above": "wanted",
-    "below": "wanted",
-    "by": "wanted",
-    "load": "store",
-    "within": "wanted",
+    "Numeric": "schema.features",
+    "Schema": "schema.schema",
+    "above": "problem.target_range",
+    "below": "problem.target_range",
+    "by": "problem.target_range",
+    "load": "explain.store",
+    "within": "problem.target_range",
     "wrap": "models",
 }
+_MODULES = ("datasets", "pictures", "rules", "scale", "training")
+_MOVED = {
+    "grace.audit_record": "grace.explain.audit_record",
+    "grace.languages": "grace.text.languages",
+    "grace.lime": "grace.study.lime",
+    "grace.rules": "grace.schema.rules",
+    "grace.web.served": "grace.web.service",
+}
+"""Documented modules that had other names in version 0.1."""
 
 __all__ = [
     "Categorical",
@@ -97,4 +112,31 @@ __all__ = [
     "wrap",
 ]
 
-__getattr__ = lazily(__name__, _HOMES, ("datasets", "pictures", "rules", "scale", "training"))
+
+def lazily(package: str, homes: Mapping[str, str], modules: Sequence[str] = ()) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose names are imported on first use: the command must not wait for torch."""
+
+    def attribute(name: str) -> Any:
+        if name in homes:
+            return getattr(import_module(f"{package}.{homes[name]}"), name)
+        if name in modules:
+            return import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return attribute
+
+
+class _MovedModules(MetaPathFinder, Loader):
+    """Imports a module by the name it had in an earlier version."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return spec_from_loader(fullname, self) if fullname in _MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = import_module(_MOVED[module.__name__])
+
+
+sys.meta_path.append(_MovedModules())
+__getattr__ = lazily(__name__, _HOMES, _MODULES)

@@ -1,7 +1,8 @@
-"""The one exception a user of GRACE has to catch."""
+"""The one exception a user of GRACE has to catch, and the remedy for an optional package that is missing."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,29 @@ MORE = ", ... ({count} in all)"
 MOST_NAMED = 8
 MOST = 1200  # characters of a message; names and values from files may be of any length
 
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "boosting": ("lightgbm", "xgboost-cpu"),
+    "catboost": ("catboost",),
+    "frames": ("narwhals", "polars", "pyarrow"),
+    "keras": ("keras",),
+    "lime": ("lime",),
+    "mlflow": ("mlflow-skinny",),
+    "onnx": ("onnx", "onnxruntime"),
+    "parquet": ("pyarrow",),
+    "plot": ("matplotlib",),
+    "ray": ("pyarrow", "ray[data]"),
+    "reproduce": ("lime", "matplotlib", "shap"),
+    "study": ("fastapi", "jinja2", "lime", "matplotlib", "python-multipart", "uvicorn"),
+    "web": ("fastapi", "jinja2", "python-multipart", "uvicorn"),
+}
+"""The packages of each extra, as in pyproject.toml without versions."""
+
 
 class GraceError(ValueError):
     """Bad input; the message names the culprit and the remedy in one line.
 
     With `parts` the message is a format string that they are filled into, a tuple of names as a list of the first few.
-    A language may have a translation of the format string (`grace.languages.Language.ERRORS`), see `translated`.
+    A language may have a translation of the format string (`grace.text.languages.Language.ERRORS`), see `translated`.
     """
 
     def __init__(self, message: str = "", **parts: Any) -> None:
@@ -43,3 +61,9 @@ def _one_line(message: str) -> str:
     """Without line breaks, and cut in the middle where it is very long."""
     line = " ".join(message.splitlines())
     return line if len(line) <= MOST else f"{line[: MOST // 2]} ... {line[-MOST // 2 :]}"
+
+
+def pip_install(extra: str) -> str:
+    """The command that installs the packages of an extra. It names them one by one, as GRACE itself may come from a
+    checkout or a wheel, which pip does not find by name."""
+    return shlex.join(["pip", "install", *EXTRAS[extra]])

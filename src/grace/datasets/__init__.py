@@ -17,7 +17,7 @@ import pandas as pd
 from sklearn.model_selection import train_test_split
 
 from grace.errors import GraceError
-from grace.schema import Schema
+from grace.schema.schema import Schema
 
 PAPER = (
     "eegeye",

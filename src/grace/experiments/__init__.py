@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grace.lazy import lazily
+from grace import lazily
 
 if TYPE_CHECKING:
-    from grace.experiments.contest import benchmark, compare
+    from grace.experiments.benchmarking import benchmark, compare
     from grace.experiments.results import Results
     from grace.experiments.subjects import task_of
     from grace.experiments.task import Answers, Task
@@ -27,8 +27,8 @@ _HOMES = {
     "Answers": "task",
     "Results": "results",
     "Task": "task",
-    "benchmark": "contest",
-    "compare": "contest",
+    "benchmark": "benchmarking",
+    "compare": "benchmarking",
     "task_of": "subjects",
 }
 

@@ -21,8 +21,8 @@ from grace.experiments.environments import clean
 from grace.experiments.process import end, last_words
 from grace.experiments.runners.protocol import TooLong, limit
 from grace.experiments.task import Answers, Method, Task, as_answers
-from grace.explainer import Explainer
-from grace.wanted import Wanted
+from grace.explain.explainer import Explainer
+from grace.problem.target_range import Wanted
 
 START = 30.0  # seconds for a process to start in
 SINGLE = 20  # rows that are also asked one at a time, to time them

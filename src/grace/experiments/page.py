@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from grace.report import document
+from grace.pictures.report import document
 
 Table = tuple[list[str], list[list[str]]]
 

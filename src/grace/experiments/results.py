@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from grace.experiments.judge import HIGHER, LOWER, MEASURES, Verdict
-from grace.spreadsheets import defused_frame
-from grace.terminal import write_text
+from grace.cli.terminal import write_text
+from grace.experiments.evaluate import HIGHER, LOWER, MEASURES, Verdict
+from grace.schema.tables.spreadsheets import defused_frame
 
 REFERENCE = "search"
 ENOUGH = 0.5  # share of valid answers below which a peer's other figures are not "the best peer's"

@@ -9,12 +9,12 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.experiments.task import Task
-from grace.explainer import Explainer
-from grace.features import Domain
-from grace.learning import asked, deciles
+from grace.explain.explainer import Explainer
 from grace.models.base import class_codes
-from grace.schema import Schema
-from grace.wanted import Wanted
+from grace.problem.background import asked, deciles
+from grace.problem.target_range import Wanted
+from grace.schema.features import Domain
+from grace.schema.schema import Schema
 
 
 def task_of(

@@ -21,11 +21,11 @@ import torch
 
 from grace.datasets import Table
 from grace.errors import GraceError
-from grace.features import Categorical, Domain, Floats
 from grace.models.base import Model, checked_scores, class_codes
 from grace.models.network import Network
 from grace.models.torch import TorchModel
-from grace.schema import Schema
+from grace.schema.features import Categorical, Domain, Floats
+from grace.schema.schema import Schema
 from grace.training import RECIPES, Recipe, fit
 
 FORMAT = 1

@@ -15,7 +15,7 @@ from grace.methods.deepfool import deepfool
 from grace.methods.nearest import nearest
 from grace.methods.search import search
 from grace.methods.walk import gradient, local
-from grace.problem import Problem
+from grace.problem.problem import Problem
 
 
 @dataclass(frozen=True)

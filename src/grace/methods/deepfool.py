@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from grace.goal import Towards
-from grace.problem import Problem
+from grace.problem.goal import Towards
+from grace.problem.problem import Problem
 
 STEPS = 50
 OVERSHOOT = 0.02

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from grace.problem import Problem
-from grace.ranking.neighbours import nearest_rows
+from grace.problem.neighbours import nearest_rows
+from grace.problem.problem import Problem
 
 
 def nearest(problem: Problem) -> Tensor:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from grace.arrays import first_true
-from grace.boundary import ROUNDING
-from grace.cancellation import check_cancelled
-from grace.methods.back import way_back
+from grace.methods.backtrack import way_back
+from grace.methods.line_search import ROUNDING
+from grace.methods.moves import Moves, moves_of
+from grace.methods.polish import polish
 from grace.methods.steady import steadied, steadiness
 from grace.methods.walk import both, gradient
-from grace.moves import Moves, moves_of
-from grace.polish import polish
-from grace.problem import Problem, positions
-from grace.space import nearly_sorted
+from grace.problem.cancellation import check_cancelled
+from grace.problem.numpy_or_torch import first_true
+from grace.problem.problem import Problem, positions
+from grace.problem.space import nearly_sorted
 
 BEAM = 8
 LATER = 64  # features that are still tried after the first level: those that brought most on their own

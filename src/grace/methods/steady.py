@@ -10,11 +10,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from grace.arrays import own
-from grace.decimals import Decimals, digits_of
-from grace.polish import first_columns, irreducible
-from grace.problem import Problem, positions
-from grace.profiles import profiles_of
+from grace.methods.polish import first_columns, irreducible
+from grace.methods.profiles import profiles_of
+from grace.problem.decimals import Decimals, digits_of
+from grace.problem.numpy_or_torch import own
+from grace.problem.problem import Problem, positions
 
 STEADY = 0.05  # of a spread
 WHOLE = 2  # whole numbers

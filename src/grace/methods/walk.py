@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.arrays import own
-from grace.goal import Towards
-from grace.memory import at_once
-from grace.methods.fused import grown_at_once
-from grace.methods.ground import Ground, ground_of
-from grace.methods.pace import Pace
-from grace.problem import Problem, positions
-from grace.ranking.entropy import filter_ranking
-from grace.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
-from grace.ranking.local import rank_local
+from grace.methods.feasible_step import Ground, ground_of
+from grace.methods.ranking.entropy import filter_ranking
+from grace.methods.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
+from grace.methods.ranking.local import rank_local
+from grace.methods.step_control import Pace
+from grace.methods.walk_kernel import grown_at_once
+from grace.problem.budget import at_once
+from grace.problem.goal import Towards
+from grace.problem.numpy_or_torch import own
+from grace.problem.problem import Problem, positions
 
 SHORT = 16  # steps of a short walk
 DROP = 8  # rows that are done drop out when they are one in so many,

@@ -12,14 +12,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from grace.columns import is_small
 from grace.errors import GraceError
-from grace.features import MISSING, Categorical, Floats, Numeric, Value, plain
-from grace.frames import as_frame, said, some
-from grace.groups import extra_columns
 from grace.models.files import ModelFile
 from grace.models.threshold import Cutoffs
-from grace.schema import Schema
+from grace.schema.columns import is_small
+from grace.schema.features import MISSING, Categorical, Floats, Numeric, Value, plain
+from grace.schema.frames import as_frame, said, some
+from grace.schema.groups import extra_columns
+from grace.schema.schema import Schema
 
 Margins = Callable[[Tensor], Tensor]
 AT_ONCE = 1 << 16  # rows of which a model is asked together: what its layers hold of them stays small

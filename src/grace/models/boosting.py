@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.features import Value, plain
+from grace.schema.features import Value, plain
 
 CLASSES_OF_CATBOOST = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
 

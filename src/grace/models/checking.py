@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grace.errors import GraceError
-from grace.features import Bools, Floats
+from grace.schema.features import Bools, Floats
 
 if TYPE_CHECKING:
     from grace.models.base import Model

@@ -11,16 +11,16 @@ import numpy as np
 from torch import nn
 
 from grace.errors import GraceError
-from grace.features import Floats, Value, plain
 from grace.models.base import Model
 from grace.models.boosting import catboost_columns
 from grace.models.checking import Origin
-from grace.models.layers import SameOutputs, exact
 from grace.models.predictor import Predictor, Way
 from grace.models.threshold import Cutoffs
 from grace.models.thresholded import thresholded
+from grace.models.to_torch import SameOutputs, exact
 from grace.models.torch import TorchModel
-from grace.schema import Schema
+from grace.schema.features import Floats, Value, plain
+from grace.schema.schema import Schema
 
 UNSURE_SCORES = "its scores are those of a decision function"
 SKORCH = {"CrossEntropyLoss": "logits", "BCEWithLogitsLoss": "logits", "NLLLoss": "probabilities"}

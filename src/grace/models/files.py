@@ -23,9 +23,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from grace.errors import GraceError
-from grace.extras import pip_install
-from grace.parsing import check_size, read_json, read_text
+from grace.errors import GraceError, pip_install
+from grace.schema.parsing import check_size, read_json, read_text
 
 XGBOOST, LIGHTGBM, CATBOOST, ONNX = "XGBoost", "LightGBM", "CatBoost", "ONNX"
 EXPORT, PYTHON = "torch.export", "Python"

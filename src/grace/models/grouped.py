@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from grace.features import Categorical
-from grace.groups import flat, has_groups, places
 from grace.models.base import Margins, Model
 from grace.models.predictor import Predictor
-from grace.schema import Schema
+from grace.schema.features import Categorical
+from grace.schema.groups import flat, has_groups, places
+from grace.schema.schema import Schema
 
 
 class Grouped(Model):

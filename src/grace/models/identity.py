@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from grace.errors import GraceError
-from grace.features import Floats
 from grace.models.base import Model, checked_scores
 from grace.models.files import ModelFile
 from grace.models.grouped import Grouped
 from grace.models.torch import TorchModel
+from grace.schema.features import Floats
 
 TRIED = 8  # rows of which the answers are kept
 CLOSE = 1e-6  # how far answers may be apart, relative to them: other machines round otherwise

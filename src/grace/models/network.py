@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 
-from grace.features import Categorical, Numeric
-from grace.goal import Towards
-from grace.schema import Schema
+from grace.problem.goal import Towards
+from grace.schema.features import Categorical, Numeric
+from grace.schema.schema import Schema
 
 BIAS = 0.01
 LARGEST_EMBEDDING = 8

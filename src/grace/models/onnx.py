@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from grace.errors import GraceError
-from grace.features import Floats, Value
 from grace.models.base import Model
 from grace.models.checking import Origin
-from grace.models.layers import Layers, SameOutputs, module, sigmoids
 from grace.models.onnx_files import Session, read_proto
 from grace.models.predictor import Predictor, Way
 from grace.models.threshold import Cutoffs
+from grace.models.to_torch import Layers, SameOutputs, module, sigmoids
 from grace.models.torch import TorchModel
-from grace.schema import Schema
+from grace.schema.features import Floats, Value
+from grace.schema.schema import Schema
 
 SKIPPED = ("Identity", "Flatten", "Dropout", "Cast")  # do nothing to rows of numbers
 ENDS = {"Softmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}  # leave the order of scores as it is

@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from grace.errors import GraceError
-from grace.extras import pip_install
-from grace.parsing import check_size
+from grace.errors import GraceError, pip_install
+from grace.schema.parsing import check_size
 
 MOST_BYTES = 2**31 - 1  # what protobuf reads
 MOST_MEMORY = 4 * 2**30  # that all sessions may take together

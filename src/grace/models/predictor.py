@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.features import Floats, Numeric, Value, plain
 from grace.models.base import Margins, Model, class_codes, filled_in, softmax
 from grace.models.checking import SUM, check_sums
 from grace.models.threads import one_thread_if_small
 from grace.models.threshold import Cutoffs, cutoffs_of
-from grace.schema import Schema
+from grace.schema.features import Floats, Numeric, Value, plain
+from grace.schema.schema import Schema
 
 OUTPUTS = ("probabilities", "logits", "labels", "numbers")
 INPUTS = ("frame", "array")
@@ -268,7 +268,7 @@ class Predictor(Model):
     def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Estimated: differences over a part of the spread, over more where that shows none; of a category what
         the margin gains with it."""
-        from grace.models.differences import estimated
+        from grace.models.finite_differences import estimated
 
         return estimated(self, self._need_schema(), rows, margins, moving, STEPS)
 

@@ -8,19 +8,19 @@ be stated feature by feature.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
-from grace.features import Categorical
 from grace.models.base import AT_ONCE, Model
 from grace.models.checking import differs
+from grace.models.gpu_layout import Packed, usable
 from grace.models.grouped import Grouped
 from grace.models.network import Layout, Network
-from grace.models.packed import Packed, usable
 from grace.models.torch import TorchModel
+from grace.schema.features import Categorical
 
 CLOSE = 1e-9  # how far scores read off layers may be from the model's own, relative to them
 ROUNDING = 1e-12  # and relative to the terms they are sums of
@@ -34,6 +34,7 @@ class ReluNetwork:
     bias: Tensor  # (h,)
     tables: Mapping[int, Tensor]  # feature -> (categories, h)
     later: tuple[tuple[Tensor, Tensor], ...]  # weights and biases of the other layers
+    kernels: dict[str, bool] = field(default_factory=dict, compare=False)  # which of them were tried, and run here
 
     def first(self, rows: Tensor) -> Tensor:
         """The first layer before its ReLU."""
@@ -69,7 +70,7 @@ class ReluNetwork:
         packed = Packed.of(self.weight, self.bias, self.tables, self.later)
         if packed is None:
             return None
-        from grace.kernels import works
+        from grace.models.kernels import works
 
         return packed if works(packed) else None
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.features import Floats, Value, plain
-from grace.frames import some
+from grace.schema.features import Floats, Value, plain
+from grace.schema.frames import some
 
 Threshold = float | Mapping[Any, float]
 TIE = 1e-12  # in scores: of two classes that are exactly at the cut-off, the positive one is decided

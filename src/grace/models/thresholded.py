@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from grace.features import Value, plain
 from grace.models.base import Model
 from grace.models.predictor import Predictor
 from grace.models.threshold import cutoff_of_score
 from grace.models.torch import TorchModel
+from grace.schema.features import Value, plain
 
 KINDS = ("FixedThresholdClassifier", "TunedThresholdClassifierCV")
 

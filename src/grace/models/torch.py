@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from grace.errors import GraceError
-from grace.features import Value, plain
 from grace.models.base import Margins, Model
 from grace.models.checking import SUM, Origin, check_sums
 from grace.models.network import Layout, Network
 from grace.models.plain import is_plain
 from grace.models.threshold import Cutoffs, cutoffs_of
-from grace.schema import Schema
+from grace.schema.features import Value, plain
+from grace.schema.schema import Schema
 
 Encode = Callable[[Tensor], Tensor]
 

@@ -11,18 +11,18 @@ from typing import Any
 from torch import nn
 
 from grace.errors import GraceError
-from grace.features import Value
 from grace.models.base import Model
 from grace.models.boosting import booster_asked, booster_classes, booster_columns, booster_task, is_booster
 from grace.models.estimators import estimator, is_estimator
 from grace.models.files import ONNX, ModelFile, model_file, read
-from grace.models.layers import exact
 from grace.models.onnx import is_onnx, onnx_model
 from grace.models.onnx_files import read_proto
 from grace.models.predictor import Predictor, Way
 from grace.models.threshold import Cutoffs, Threshold
+from grace.models.to_torch import exact
 from grace.models.torch import Encode, TorchModel
-from grace.schema import Schema
+from grace.schema.features import Value
+from grace.schema.schema import Schema
 
 TASKS = ("classification", "clustering", "regression")
 

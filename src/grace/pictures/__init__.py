@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grace.errors import GraceError
-from grace.explanation import Explanation
-from grace.extras import pip_install
+from grace.errors import GraceError, pip_install
+from grace.explain.explanation import Explanation
 from grace.pictures.backdrop import Backdrop
+from grace.pictures.batch import KINDS, Overview, batch_picture
 from grace.pictures.drawing import Drawing
-from grace.pictures.many import KINDS, Overview, batch_picture
-from grace.pictures.one import panels, picture
+from grace.pictures.single import panels, picture
 from grace.pictures.svg import STYLE, to_svg
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def figure(e: Explanation, backdrop: Backdrop | None = None, *, width: float = 7
 def draw(drawing: Drawing, *, theme: str = "light") -> Figure:
     """A drawing as a matplotlib figure."""
     try:
-        from grace.pictures.canvas import to_figure
+        from grace.pictures.matplotlib_backend import to_figure
     except ImportError as missing:
         raise GraceError(
             f"plot() needs matplotlib: {pip_install('plot')}; to_svg() and to_html() do without"

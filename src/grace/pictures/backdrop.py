@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grace.errors import GraceError
-from grace.parsing import record
+from grace.schema.parsing import record
 
 MOST_SHOWN = 8  # changes that a picture shows, the largest; some methods change everything
 SIDES = ("original", "contrast", "other")  # the class the model gave, that of the contrast, any other

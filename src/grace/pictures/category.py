@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from grace import languages, text
-from grace.explanation import Change, Explanation
-from grace.features import Categorical
-from grace.figures import predicted
+from grace.explain.explanation import Change, Explanation
 from grace.pictures.backdrop import Backdrop, Curve
 from grace.pictures.drawing import Drawing, Mark, Rect, Text, fit, line, percent, text_width, was, would_be
 from grace.pictures.numeric import ROLES, heading, label, shortly, titled
+from grace.schema.features import Categorical
+from grace.text import languages, sentence
+from grace.text.regression_text import predicted
 
 MOST = 8  # categories shown
 STEP = 24.0
@@ -33,7 +33,7 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
     if curve and e.wanted is not None:
         longest_number = max(text_width(predicted(n, e.wanted, languages.load(code)), 12, True) for n in curve.contrast)
         column = max(column, longest_number + 20)
-    words = [text.category(feature, feature.categories[k], code) for k in shown]
+    words = [sentence.category(feature, feature.categories[k], code) for k in shown]
     longest = max(text_width(w, 12, bold=True) for w in words) + 28
     above = longest > width * 0.5  # long words stand above their bars
     gutter = 20.0 if above else longest

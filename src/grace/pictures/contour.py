@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.features import Floats
 from grace.pictures.drawing import Point
+from grace.schema.features import Floats
 
 Shape = tuple[Point, ...]
 

@@ -14,10 +14,10 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TypeVar
 
-from grace import languages, text
-from grace.features import Floats
-from grace.languages import DEFAULT
-from grace.shortening import cut_middle
+from grace.schema.features import Floats
+from grace.schema.shortening import cut_middle
+from grace.text import languages, sentence
+from grace.text.languages import DEFAULT
 
 Point = tuple[float, float]
 
@@ -244,8 +244,8 @@ def tick(value: float, code: str = DEFAULT) -> str:
         if abs(value) >= size:
             short = f"{value / unit:.12g}"
             if len(short.lstrip("-")) <= 4:
-                return text.number(Decimal(short), code) + words[word]
-    return text.number(Decimal(f"{value:.12g}"), code)
+                return sentence.number(Decimal(short), code) + words[word]
+    return sentence.number(Decimal(f"{value:.12g}"), code)
 
 
 def nearly(value: float, span: float) -> float:

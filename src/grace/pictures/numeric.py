@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from grace import languages, text
-from grace.columns import date_text, is_date
-from grace.explanation import Change, Explanation
-from grace.features import Numeric, Value
+from grace.explain.explanation import Change, Explanation
 from grace.pictures.backdrop import Backdrop, Curve, Histogram
-from grace.pictures.chances import cutoff_line
 from grace.pictures.drawing import (
     Axis,
     Drawing,
@@ -33,6 +29,10 @@ from grace.pictures.drawing import (
     wrap,
 )
 from grace.pictures.predicted import figures, number_curve
+from grace.pictures.probabilities import cutoff_line
+from grace.schema.columns import date_text, is_date
+from grace.schema.features import Numeric, Value
+from grace.text import languages, sentence
 
 EDGE = 8.0  # keeps marks at the ends of a range inside the picture
 BARS = 34.0  # height of the tallest bar
@@ -47,19 +47,19 @@ ROLES = {"original": "old", "contrast": "new", "other": "soft"}
 
 def label(e: Explanation, change: Change) -> str:
     """What to call a feature above its picture."""
-    return text.heading(change.feature, e.words)
+    return sentence.heading(change.feature, e.words)
 
 
 def value(e: Explanation, change: Change, cell: Value) -> str:
     """A cell of a changed feature."""
-    return text.value(change.feature, cell, e.words.language, e.words.language)
+    return sentence.value(change.feature, cell, e.words.language, e.words.language)
 
 
 def shortly(e: Explanation, change: Change) -> tuple[str, str]:
     """Old and new value; the unit is said once."""
     feature = change.feature
     if isinstance(feature, Numeric) and not is_date(feature):
-        return text.number(text.decimal(change.old), e.words.language), value(e, change, change.new)
+        return sentence.number(sentence.decimal(change.old), e.words.language), value(e, change, change.new)
     return value(e, change, change.old), value(e, change, change.new)
 
 

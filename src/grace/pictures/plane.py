@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace import languages
-from grace.columns import date_text, is_date
-from grace.explanation import Explanation
-from grace.features import Floats, Numeric
+from grace.explain.explanation import Explanation
 from grace.pictures.backdrop import Map
 from grace.pictures.contour import blocks, border, region
 from grace.pictures.drawing import (
@@ -28,6 +25,9 @@ from grace.pictures.drawing import (
     would_be,
 )
 from grace.pictures.numeric import beside, label, titled
+from grace.schema.columns import date_text, is_date
+from grace.schema.features import Floats, Numeric
+from grace.text import languages
 
 GUTTER = 44.0
 STRIDE = 3  # of the nodes that are tried as places for a word

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grace.lazy import lazily
+from grace import lazily
 
 if TYPE_CHECKING:
     from grace.scale.cluster import explain_dataset

@@ -10,24 +10,24 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.answers import Answers
-from grace.certificate import PROVEN
-from grace.columns import MOST_EXACT, SPANS, TIMES, is_date, is_small
-from grace.features import Bools, Feature, Floats, Numeric, Value, columns_of
-from grace.groups import flat
-from grace.learning import anywhere
+from grace.explain.solve import Answers
 from grace.methods import METHODS
+from grace.problem.background import anywhere
+from grace.problem.target_range import Wanted
+from grace.proofs.certificate import PROVEN
 from grace.scale.carrying import Carried
-from grace.scale.sifting import Reject, halved, sift
+from grace.scale.rejected_rows import Reject, halved, sift
 from grace.scale.tables import ROW, Part
-from grace.text import notes
-from grace.wanted import Wanted
+from grace.schema.columns import MOST_EXACT, SPANS, TIMES, is_date, is_small
+from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of
+from grace.schema.groups import flat
+from grace.text.sentence import notes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from grace.batch import Explanations
-    from grace.explainer import Explainer
+    from grace.explain.explainer import Explainer
+    from grace.explain.explanations import Explanations
 
 Places = npt.NDArray[np.int64]
 OLD, NEW = "old.", "new."  # before the name of a feature, for the value that it has and would have had

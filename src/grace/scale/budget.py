@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grace.errors import GraceError
-from grace.memory import LEAST, said_bytes
+from grace.problem.budget import LEAST, said_bytes
 
 if TYPE_CHECKING:
     from grace.scale.tables import Big

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.frames import some
 from grace.scale.reading import decoded
 from grace.scale.tables import ROW, Big
+from grace.schema.frames import some
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grace.errors import GraceError
-from grace.extras import pip_install
-from grace.memory import LEAST, bytes_of, said_bytes
+from grace.errors import GraceError, pip_install
+from grace.problem.budget import LEAST, bytes_of, said_bytes
 from grace.scale.budget import cuda_build_bytes
 from grace.scale.carrying import Carried, names_beside
 from grace.scale.explainers import given, load_given, received
@@ -22,7 +21,7 @@ from grace.scale.tables import ROW, Big, Part
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from grace.explainer import Explainer
+    from grace.explain.explainer import Explainer
 
 CPUS = 0.5  # per actor: with 1, actors on all cores would leave none to whoever reads
 BATCH = {"cpu": 4096, "cuda": 1 << 17}  # rows of a dataset that an actor is given at a time

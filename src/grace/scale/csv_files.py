@@ -12,9 +12,9 @@ from typing import IO, Any
 
 import pandas as pd
 
-from grace.csv_text import BZIP2, GZIP, XZ, ZIP, Dialect, decoded, dialect_of, named_columns, records
 from grace.errors import GraceError
-from grace.text_columns import Columns, TextColumn
+from grace.schema.tables.csv_text import BZIP2, GZIP, XZ, ZIP, Dialect, decoded, dialect_of, named_columns, records
+from grace.schema.tables.text_columns import Columns, TextColumn
 
 FIRST = 1 << 20  # bytes that the dialect is recognised by
 CONVERT = "convert the table to Parquet"

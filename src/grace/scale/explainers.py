@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.explain.saved_header import HEAD, head_of
+from grace.explain.saved_model import needed_file
 from grace.models.files import model_file
-from grace.saved import HEAD, head_of
-from grace.saved_model import needed_file
 
 if TYPE_CHECKING:
-    from grace.explainer import Explainer
+    from grace.explain.explainer import Explainer
 
 MODEL, CODE = "model/", "code/"  # before the name of the model's file, among files that are sent
 RECORDED = (HEAD, "weights.safetensors")  # the files of an explainer without training rows
@@ -109,8 +109,8 @@ def load_given(reference: Mapping[str, str], device: str) -> Explainer:
     torch does not see, is done without."""
     import torch
 
+    from grace.explain.store import load
     from grace.models.base import device_of
-    from grace.store import load
 
     torch.set_num_threads(1)
     if device == "cuda" and not torch.cuda.is_available():
@@ -159,7 +159,7 @@ def hash_of(folder: Path) -> str:
 
 def _behaviour(explainer: Explainer) -> str:
     """A hash of what a model says of some rows."""
-    from grace.learning import anywhere, asked
+    from grace.problem.background import anywhere, asked
 
     scores = asked(explainer.model, anywhere(explainer.schema, 0))
     return hashlib.sha256(scores.tobytes()).hexdigest()

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.memory import LEAST, bytes_of
+from grace.problem.budget import LEAST, bytes_of
+from grace.problem.target_range import Wanted
 from grace.scale import results
 from grace.scale.budget import MEMORY, Budget, rows_per_part
 from grace.scale.carrying import Carried
@@ -17,12 +18,11 @@ from grace.scale.explainers import given, load_given
 from grace.scale.manifest import Place
 from grace.scale.pool import Pool
 from grace.scale.tables import Big, Part
-from grace.wanted import Wanted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from grace.explainer import Explainer
+    from grace.explain.explainer import Explainer
 
 ENGINES = ("local", "ray")
 Progress = Callable[[int, int], None]

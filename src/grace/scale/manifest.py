@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from grace.errors import GraceError
-from grace.parsing import fitted, read_json, read_text
 from grace.scale.records import (
     ANSWERS,
     RECORDS,
@@ -40,8 +39,9 @@ from grace.scale.records import (
     records_of_parts,
     rejects_of,
 )
-from grace.scale.writing import hash_of_file, remove, write_whole
-from grace.spreadsheets import defused
+from grace.schema.files import hash_of_file, remove, write_whole
+from grace.schema.parsing import fitted, read_json, read_text
+from grace.schema.tables.spreadsheets import defused
 
 if TYPE_CHECKING:
     import pyarrow as pa

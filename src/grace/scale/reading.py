@@ -6,8 +6,7 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grace.errors import GraceError
-from grace.extras import pip_install
+from grace.errors import GraceError, pip_install
 
 if TYPE_CHECKING:
     import pyarrow as pa

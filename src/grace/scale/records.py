@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grace.errors import GraceError
-from grace.scale.writing import hash_of_file, remove, write_whole
+from grace.schema.files import hash_of_file, remove, write_whole
 
 ANSWERS, REJECTS, RECORDS = "answers", "rejects", "parts"
 REPAIR = "the same command with --repair (repair=True) does the part again"

@@ -21,7 +21,7 @@ from grace.scale.records import (
     rejects_of,
     strangers,
 )
-from grace.spreadsheets import restored
+from grace.schema.tables.spreadsheets import restored
 
 if TYPE_CHECKING:
     import pandas as pd

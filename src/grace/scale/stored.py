@@ -11,7 +11,7 @@ import numpy as np
 from grace.errors import GraceError
 from grace.scale.reading import first_line, joined
 from grace.scale.tables import ROW, Big
-from grace.sources import Places, Source
+from grace.schema.sources import Places, Source
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grace.errors import GraceError
-from grace.frames import some
 from grace.scale.csv_files import check_numbers, csv_dialect, header, is_packed, opened, read_options
 from grace.scale.reading import (
     COLUMN,
@@ -28,6 +27,7 @@ from grace.scale.reading import (
     metadata,
     reading_bytes,
 )
+from grace.schema.frames import some
 
 if TYPE_CHECKING:
     import pyarrow as pa

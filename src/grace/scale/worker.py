@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from grace.errors import GraceError
-from grace.memory import LEAST, usual
+from grace.problem.budget import LEAST, usual
 from grace.scale.manifest import Place
 from grace.scale.reading import first_line
 from grace.scale.tables import Lost, Part
 
 if TYPE_CHECKING:
-    from grace.explainer import Explainer
+    from grace.explain.explainer import Explainer
     from grace.scale.answers import Question
 
 

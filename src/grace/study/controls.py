@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from grace import text
-from grace.features import Categorical, Feature, Numeric, Value
-from grace.schema import Schema
+from grace.schema.features import Categorical, Feature, Numeric, Value
+from grace.schema.schema import Schema
+from grace.text import sentence
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Control:
     @property
     def shown(self) -> str:
         """The row's own value, as a person reads it."""
-        return text.value(self.feature, self.value)
+        return sentence.value(self.feature, self.value)
 
     @property
     def sent(self) -> str:
@@ -61,7 +61,8 @@ class Control:
         """The bounds in words."""
         if self.kind == "fixed":
             return "This cannot be changed."
-        low, high = (text.number(text.decimal(end)) if math.isfinite(end) else "" for end in (self.low, self.high))
+        ends = (self.low, self.high)
+        low, high = (sentence.number(sentence.decimal(end)) if math.isfinite(end) else "" for end in ends)
         span = f"{low} to {high}" if low and high else f"{low} or more" if low else f"{high} or less" if high else "any"
         return f"{span}, whole numbers" if self.step == "1" else span
 
@@ -127,4 +128,4 @@ def _whole(value: Value) -> bool:
 
 def _plain(value: Value) -> str:
     """In digits, as an input of type number wants it."""
-    return f"{text.decimal(value):f}"
+    return f"{sentence.decimal(value):f}"

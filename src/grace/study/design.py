@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 
 from grace.errors import GraceError
-from grace.features import Value
-from grace.parsing import read_json, read_text, record
-from grace.schema import Schema
+from grace.schema.features import Value
+from grace.schema.parsing import read_json, read_text, record
+from grace.schema.schema import Schema
 
 FORMAT = 1
 DESIGN, MODEL, RESPONSES = "study.json", "model", "responses.sqlite"

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from grace.errors import GraceError
-from grace.extras import pip_install
+from grace.errors import GraceError, pip_install
 from grace.study.analysis import Report, shown
 from grace.study.design import METHODS
 

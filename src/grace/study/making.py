@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from grace import datasets, store, training
+from grace import datasets, training
 from grace.errors import GraceError
-from grace.explainer import Explainer
-from grace.explanation import Explanation
-from grace.features import Value
-from grace.lime import WIDTH, Lime, LimeExplanation
+from grace.explain import store
+from grace.explain.explainer import Explainer
+from grace.explain.explanation import Explanation
 from grace.pictures import svg
+from grace.schema.features import Value
 from grace.study.design import DESIGN, METHODS, MINUTES, MODEL, RESPONSES, TASKS, Account, Arm, Item, Study
+from grace.study.lime import WIDTH, Lime, LimeExplanation
 from grace.study.store import Store
 
 BESIDE_PICTURE = 2  # features of LIME's that are put in words where a picture shows them all, as in the paper

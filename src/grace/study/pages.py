@@ -25,8 +25,8 @@ from grace import __version__
 from grace.study.controls import controls, read
 from grace.study.design import MODEL, RESPONSES, Study, load
 from grace.study.store import Answer, Participant, Store, completion_code
-from grace.web.guard import HEADERS, PICTURE_POLICY, Guard, allowed_methods
 from grace.web.hosts import Hosts
+from grace.web.middleware import HEADERS, PICTURE_POLICY, Guard, allowed_methods
 
 if TYPE_CHECKING:
     from grace.models.base import Model
@@ -246,7 +246,7 @@ class Pages:
 
 
 def _judge(directory: str | Path) -> Model:
-    from grace.store import load as load_explainer  # here, as it brings torch, which ratings do without
+    from grace.explain.store import load as load_explainer  # here, as it brings torch, which ratings do without
 
     return load_explainer(Path(directory) / MODEL).model
 

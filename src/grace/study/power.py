@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import optimize, special, stats
 
 from grace.errors import GraceError
-from grace.features import Floats
+from grace.schema.features import Floats
 
 ALPHA, POWER = 0.05, 0.8
 MOST = 100_000  # participants a group

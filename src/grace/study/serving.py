@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grace.errors import GraceError
-from grace.extras import pip_install
+from grace.errors import GraceError, pip_install
 
 
 def serve(

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from grace.errors import GraceError
-from grace.features import Value
-from grace.parsing import fitted, read_json
+from grace.schema.features import Value
+from grace.schema.parsing import fitted, read_json
 
 HOLD = 3600.0  # seconds after which a participant who has not answered counts as gone
 PATIENCE = 30.0  # seconds to wait for others who are writing

@@ -1,4 +1,4 @@
-"""What a predicted number should have been: as text in an address, as inputs of the form, and as `grace.wanted`."""
+"""What a predicted number should have been: as text in an address, as inputs of the form, and as `target_range`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from grace.errors import GraceError
-from grace.numerals import decimal
-from grace.wanted import wanted_of
+from grace.problem.target_range import wanted_of
+from grace.schema.numerals import decimal
 
 USUAL_AIM = "by +10 %"
 KINDS = ("by_more_share", "by_less_share", "by_more", "by_less", "above", "below", "within")

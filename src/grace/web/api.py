@@ -13,16 +13,16 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from grace import languages
 from grace.errors import GraceError
-from grace.features import Categorical, Value
-from grace.frames import all_said
-from grace.schema import Schema
-from grace.settings import CHOICES
-from grace.wanted import wanted_of
+from grace.problem.settings import CHOICES
+from grace.problem.target_range import wanted_of
+from grace.schema.features import Categorical, Value
+from grace.schema.frames import all_said
+from grace.schema.schema import Schema
+from grace.text import languages
 from grace.web.aims import read_aim
 from grace.web.rows import cell, read_row
-from grace.web.served import BUDGET, Question, Served
+from grace.web.service import BUDGET, Question, Served
 from grace.web.state import ALL_STYLES, MOST_ANSWERS
 
 MOST_BUDGET = 5.0

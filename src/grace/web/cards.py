@@ -6,17 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from grace import text
-from grace.columns import date_text, is_date
-from grace.features import Categorical, Feature, Numeric, Value
-from grace.languages import load
 from grace.pictures.numeric import value
-from grace.shortening import shortened
+from grace.schema.columns import date_text, is_date
+from grace.schema.features import Categorical, Feature, Numeric, Value
+from grace.schema.shortening import shortened
+from grace.text import sentence
+from grace.text.languages import load
 from grace.web.rows import plainly, written
 
 if TYPE_CHECKING:
-    from grace.explanation import Explanation
-    from grace.schema import Schema
+    from grace.explain.explanation import Explanation
+    from grace.schema.schema import Schema
     from grace.web.state import State
 
 STEPS = 100  # of a slider, about
@@ -64,9 +64,9 @@ class Card:
         if self.value is None:
             return words["is_missing"]
         if isinstance(self.feature, Categorical):
-            said = text.category(self.feature, self.value, self.code)
+            said = sentence.category(self.feature, self.value, self.code)
         else:
-            said = text.value(self.feature, self.value, self.code, self.code)
+            said = sentence.value(self.feature, self.value, self.code, self.code)
         return words["is_filled" if self.name in self.state.filled else "is"].format(value=said)
 
     @property
@@ -117,7 +117,7 @@ class Card:
     def bounds(self) -> tuple[str, str]:
         """The range that holds anyway, in words."""
         assert isinstance(self.feature, Numeric)
-        number = date_text if is_date(self.feature) else lambda v: text.number(text.decimal(v), self.code)
+        number = date_text if is_date(self.feature) else lambda v: sentence.number(sentence.decimal(v), self.code)
         low, high = (number(v) if math.isfinite(v) else load(self.code).PAGE["any"] for v in self.feature.bounds)
         return low, high
 
@@ -126,7 +126,7 @@ class Card:
         """Categories: value, words, and whether a change may choose it."""
         assert isinstance(self.feature, Categorical)
         feature = self.feature
-        return [(plainly(c), text.category(feature, c, self.code), c in feature.open) for c in feature.categories]
+        return [(plainly(c), sentence.category(feature, c, self.code), c in feature.open) for c in feature.categories]
 
     @property
     def barred(self) -> set[str]:
@@ -149,7 +149,7 @@ def cards(schema: Schema, state: State, e: Explanation | None) -> list[Card]:
         Card(
             f"f{j}",
             f,
-            text.heading(f, schema),
+            sentence.heading(f, schema),
             state.row[f.name],
             now[f.name],
             new.get(f.name),

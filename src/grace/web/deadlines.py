@@ -1,7 +1,7 @@
 """HTTP/1.1 that does not wait for ever: connections whose next request does not arrive in time are closed.
 
 uvicorn limits the time between two requests (`timeout_keep_alive`), but not that of a request which has begun or of a
-first one that never begins. The time for bodies is limited by `grace.web.guard`.
+first one that never begins. The time for bodies is limited by `grace.web.middleware`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from grace.web.guard import MOST_BYTES
+from grace.web.middleware import MOST_BYTES
 
 HEADER_SECONDS = 10.0  # for the whole head of a request, however it trickles
 TOO_SLOW = b"The request did not arrive in time."

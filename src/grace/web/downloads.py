@@ -7,10 +7,10 @@ import json
 
 from fastapi import Response
 
-from grace.explanation import Explanation
-from grace.text import Saying
-from grace.web.guard import PICTURE_POLICY
-from grace.web.served import Answer, Served
+from grace.explain.explanation import Explanation
+from grace.text.sentence import Saying
+from grace.web.middleware import PICTURE_POLICY
+from grace.web.service import Answer, Served
 
 KINDS = {"json": "application/json", "html": "text/html", "svg": "image/svg+xml", "png": "image/png"}
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from grace.columns import is_small, is_time
 from grace.errors import GraceError
-from grace.features import MISSING, Bools, Categorical, Feature, Numeric, columns_of
-from grace.frames import as_frame, some
-from grace.groups import gathered
-from grace.scale.sifting import halved
+from grace.scale.rejected_rows import halved
+from grace.schema.columns import is_small, is_time
+from grace.schema.features import MISSING, Bools, Categorical, Feature, Numeric, columns_of
+from grace.schema.frames import as_frame, some
+from grace.schema.groups import gathered
 from grace.web.rows import cell, filled, is_missing, sent
 
 if TYPE_CHECKING:
-    from grace.explainer import Explainer
+    from grace.explain.explainer import Explainer
 
 MOST_ROWS = 100_000  # of a table that is browsed
 UNFIT = -1

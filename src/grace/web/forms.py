@@ -6,7 +6,7 @@ from email.message import Message
 
 from fastapi import HTTPException, Request
 
-from grace.web.guard import MOST_BYTES
+from grace.web.middleware import MOST_BYTES
 
 MOST_FIELDS = 20  # the page's own form has five and a file
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grace.errors import GraceError
-from grace.languages import DEFAULT, load
+from grace.text.languages import DEFAULT, load
 
 
 @dataclass(frozen=True)

@@ -11,23 +11,24 @@ from dataclasses import replace
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 
-from grace import __version__, languages
+from grace import __version__
 from grace.errors import GraceError
-from grace.languages import DEFAULT
 from grace.pictures import STYLE
-from grace.report import LOOK
-from grace.schema import Schema
+from grace.pictures.report import LOOK
+from grace.schema.schema import Schema
+from grace.text import languages
+from grace.text.languages import DEFAULT
 from grace.web import api
 from grace.web.aims import USUAL_AIM
 from grace.web.downloads import KINDS, download
+from grace.web.error_handlers import refusals
 from grace.web.forms import sent_fields
-from grace.web.guard import Kept
 from grace.web.hosts import Hosts
-from grace.web.refusing import refusals
+from grace.web.middleware import Kept
 from grace.web.rows import parse_table, read_row
-from grace.web.served import Served
-from grace.web.showing import Pages
+from grace.web.service import Served
 from grace.web.state import State, read_state
+from grace.web.views import Pages
 
 NO_FILE = "There is no such file; there are json, html, svg, png."
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from grace import text
-from grace.columns import EARLIEST, LATEST, date_text, days, is_date, is_small, said_as
 from grace.errors import GraceError
-from grace.features import MISSING, Categorical, Feature, Numeric, Value, plain
-from grace.frames import all_said, said
-from grace.groups import gathered, has_groups
 from grace.models.base import fill_value
-from grace.schema import Schema
+from grace.schema.columns import EARLIEST, LATEST, date_text, days, is_date, is_small, said_as
+from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
+from grace.schema.frames import all_said, said
+from grace.schema.groups import gathered, has_groups
+from grace.schema.schema import Schema
+from grace.text import sentence
 
 NOTHING = ("", "?", "na", "n/a", "nan", "null", "none")  # how a missing cell is written in tables
 LONGEST = 60  # characters of a wrong cell that an error repeats
@@ -228,5 +228,5 @@ def written(feature: Feature, value: Value | None) -> str:
 def plainly(value: Value) -> str:
     if isinstance(value, bool | str):
         return str(value)
-    plain = f"{text.decimal(value):f}"
+    plain = f"{sentence.decimal(value):f}"
     return plain if len(plain) <= 20 else repr(value)

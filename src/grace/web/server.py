@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
-from grace.errors import GraceError
-from grace.extras import pip_install
-from grace.web.guard import MOST_BYTES
+from grace.errors import GraceError, pip_install
+from grace.web.middleware import MOST_BYTES
 
 if TYPE_CHECKING:
     from uvicorn import Server

@@ -23,16 +23,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from grace import languages
 from grace.errors import GraceError
-from grace.features import STYLES, Categorical, Feature, Numeric, Value
-from grace.frames import all_said
-from grace.schema import Schema
-from grace.text import Saying
-from grace.wanted import wanted_of
+from grace.problem.target_range import wanted_of
+from grace.schema.features import STYLES, Categorical, Feature, Numeric, Value
+from grace.schema.frames import all_said
+from grace.schema.schema import Schema
+from grace.text import languages
+from grace.text.sentence import Saying
 from grace.web.aims import USUAL_AIM, aim_of, read_aim
 from grace.web.rows import Cells, cell, is_missing, plainly, read_row, written
-from grace.web.served import BUDGET, Question, Served
+from grace.web.service import BUDGET, Question, Served
 
 T = TypeVar("T")
 Pairs = Sequence[tuple[str, str]]

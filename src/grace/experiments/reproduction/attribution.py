@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from grace.errors import GraceError
-from grace.explainer import Explainer
-from grace.extras import pip_install
-from grace.features import Floats, Value
-from grace.lime import FEATURES
+from grace.errors import GraceError, pip_install
+from grace.explain.explainer import Explainer
 from grace.models.base import checked_scores, softmax
+from grace.schema.features import Floats, Value
+from grace.study.lime import FEATURES
 
 BACKGROUND = 50  # training rows that stand for "a feature not known"
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from grace.errors import GraceError
+from grace.cli.terminal import whole
+from grace.errors import GraceError, pip_install
 from grace.experiments.reproduction import paper
 from grace.experiments.reproduction.store import Figures
 from grace.experiments.reproduction.tables import ALONE, MEAN
-from grace.extras import pip_install
-from grace.terminal import whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

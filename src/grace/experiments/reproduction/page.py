@@ -12,7 +12,7 @@ import pandas as pd
 
 from grace.experiments.reproduction import paper
 from grace.experiments.reproduction.tables import MEAN
-from grace.report import document
+from grace.pictures.report import document
 
 SIMULATED = (
     "Readers here are simulated: programs that know a text, the row and the table. Nobody was asked; only the figures "

@@ -6,8 +6,8 @@ from typing import Any
 
 from grace.experiments.reproduction.plan import Sizes
 from grace.experiments.reproduction.subject import Subject
-from grace.features import Numeric
-from grace.lime import Lime
+from grace.schema.features import Numeric
+from grace.study.lime import Lime
 from grace.study.making import embedded
 
 GRACE = ("search", "gradient", "local")

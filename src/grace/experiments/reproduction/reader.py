@@ -13,13 +13,13 @@ from decimal import Decimal
 import numpy as np
 import numpy.typing as npt
 
-from grace.degrees import LITTLE, LOT, SLIGHT, Becomes, By, Instead, Said, Times, Within, said
 from grace.errors import GraceError
 from grace.experiments.reproduction import reading
-from grace.explainer import Explainer
-from grace.features import Bools, Categorical, Floats, Numeric, Value
-from grace.numerals import decimal
-from grace.schema import Schema
+from grace.explain.explainer import Explainer
+from grace.schema.features import Bools, Categorical, Floats, Numeric, Value
+from grace.schema.numerals import decimal
+from grace.schema.schema import Schema
+from grace.text.precision import LITTLE, LOT, SLIGHT, Becomes, By, Instead, Said, Times, Within, said
 
 K = 5
 FAR = 2  # "more than ten times" is taken as twice as much as it names, "less than a tenth" as half

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from grace.degrees import Becomes, By, Instead, Said, Times, Way, Within
 from grace.errors import GraceError
-from grace.features import Categorical, Feature, Numeric, Value
-from grace.languages import DEFAULT, en, fill, load
-from grace.schema import Schema
-from grace.wording import class_word, feature_in, row_words
+from grace.schema.features import Categorical, Feature, Numeric, Value
+from grace.schema.schema import Schema
+from grace.text.languages import DEFAULT, en, fill, load
+from grace.text.precision import Becomes, By, Instead, Said, Times, Way, Within
+from grace.text.vocabulary import class_word, feature_in, row_words
 
 MINUS = "\N{MINUS SIGN}"
 NUMBER = rf"({MINUS}?[\d,]*\.?\d+)"

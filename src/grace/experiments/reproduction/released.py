@@ -17,9 +17,9 @@ import torch
 from sklearn.metrics import pairwise_distances
 from torch import Tensor
 
-from grace.explainer import Explainer
-from grace.features import Bools, Floats
-from grace.metrics import Metrics, measure
+from grace.explain.explainer import Explainer
+from grace.explain.metrics import Metrics, measure
+from grace.schema.features import Bools, Floats
 
 Codes = npt.NDArray[np.int64]
 STEPS, OVERSHOOT, PUSH, TINY = 51, 1e-4, 1e-4, 1e-7

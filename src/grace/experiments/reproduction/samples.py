@@ -8,13 +8,13 @@ from typing import Any
 
 from sklearn.metrics import f1_score
 
-from grace.batch import Explanations
 from grace.experiments.reproduction import released, released_training
 from grace.experiments.reproduction.plan import Sizes
 from grace.experiments.reproduction.subject import Subject
-from grace.features import Numeric
-from grace.metrics import Metrics
+from grace.explain.explanations import Explanations
+from grace.explain.metrics import Metrics
 from grace.models.base import class_codes
+from grace.schema.features import Numeric
 
 K, GAMMA = 5, 0.5
 SWEPT = ("gradient", "local", "search")

@@ -18,11 +18,11 @@ from grace.experiments.reproduction.attribution import Shap
 from grace.experiments.reproduction.plan import Sizes
 from grace.experiments.reproduction.reader import POLICIES, Belief, Known, Shown, believe
 from grace.experiments.reproduction.subject import Subject
-from grace.explainer import Explainer
-from grace.features import Bools, Floats
-from grace.languages import DEFAULT
-from grace.lime import Lime
+from grace.explain.explainer import Explainer
 from grace.models.base import softmax
+from grace.schema.features import Bools, Floats
+from grace.study.lime import Lime
+from grace.text.languages import DEFAULT
 
 CANDIDATES, OF_EACH = 400, 10
 Texts = Callable[[int, str], str]

@@ -9,13 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from grace import store, training
-from grace.batch import Explanations
+from grace import training
 from grace.datasets import Table
 from grace.errors import GraceError
-from grace.explainer import Explainer
+from grace.explain import store
+from grace.explain.explainer import Explainer
+from grace.explain.explanations import Explanations
+from grace.explain.saved_header import HEAD
 from grace.models.base import Model
-from grace.saved import HEAD
 
 DOMAIN = "minmax"  # the paper's
 

@@ -1,0 +1,226 @@
+"""`grace explain`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from grace.cli.jobs import explain_job, is_job, job_options
+from grace.cli.limit_options import GivenLimits, column_list, limit_options
+from grace.cli.save import MODEL_HELP, announced
+from grace.cli.terminal import (
+    domain_of,
+    label_of,
+    read_table,
+    saying,
+    show_batch,
+    write_batch,
+    write_picture,
+    write_text,
+)
+from grace.errors import GraceError
+from grace.explain.saved_header import head_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from grace.cli.jobs import Ways
+    from grace.explain.explanations import Explanations
+    from grace.schema.schema import Schema
+    from grace.text.sentence import Saying
+
+METHODS = ("search", "gradient", "local", "nearest", "deepfool")
+PICTURES = (".png", ".pdf", ".svg")
+
+
+@click.command()
+@click.argument("folder", metavar="MODEL", type=click.Path(exists=True, file_okay=False))
+@click.argument("rows", type=click.Path(exists=True))
+@click.option(
+    "--model", "spec", metavar="FILE", help=f"The model that MODEL was saved for, if it is not there. {MODEL_HELP}"
+)
+@click.option("--row", type=int, help="Explain only this row (0 is the first).")
+@click.option(
+    "--id",
+    "ids",
+    multiple=True,
+    metavar="COLUMN",
+    help="Keep only these further columns beside the answers, and call rows by them; may be repeated, or use commas.",
+)
+@click.option("--out", type=click.Path(), help="Write to FILE.csv, .parquet or .jsonl, or as a job to a FOLDER.")
+@click.option("--html", type=click.Path(), help="Write a page to look at to FILE, for one row or all of them.")
+@click.option("--plot", type=click.Path(), help="Draw one row (--row) to FILE.png, .pdf or .svg.")
+@click.option(
+    "--record",
+    "record_file",
+    type=click.Path(),
+    help="Write a record of model, data, question and answer for grace replay: FILE.json (--row) or .jsonl (all rows).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one explanation after another in a list.")
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    help="search (the default), the paper's gradient and local, its baselines nearest and deepfool.",
+)
+@click.option("--max-features", type=int, help="Change at most this many features.")
+@click.option("-n", type=int, help="Up to this many explanations, each with other features.")
+@click.option("--prove/--no-prove", default=None, help="Prove that fewer changes would not do (ReLU networks).")
+@click.option("--budget", type=float, help="Seconds a proof may take per row.")
+@click.option("--confidence", type=float, help="The probability the contrast class has to reach, such as 0.6.")
+@click.option("--plausible", type=float, help="How typical of its new class the row has to be, such as 0.1.")
+@click.option("--prefer", type=click.Choice(("fewest", "nearest")), help="Fewest features first, or smallest distance.")
+@limit_options
+@click.option("--gamma", type=float, help="Most redundancy (SU) between two changed features, 0 to 1.")
+@click.option("--against", help="The class to contrast with; of a number, such as 'above 10' or 'by +10 %'.")
+@click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9.")
+@click.option("--impute", is_flag=True, help="Fill in missing cells as in training, and say which.")
+@click.option("--rule", "rules", multiple=True, metavar="RULE", help="Such as 'a <= b', beside the saved ones.")
+@click.option("--no-rules", is_flag=True, help="Leave out the saved rules between features.")
+@click.option("--follow", multiple=True, metavar="COLUMNS", help="Columns to move along by association, or all.")
+@click.option(
+    "--memory", metavar="SIZE", help="What may be used, such as 2GB; by a job all in all, with Ray per actor."
+)
+@job_options
+@saying
+def explain(
+    folder: str,
+    rows: str,
+    spec: str | None,
+    row: int | None,
+    ids: tuple[str, ...],
+    out: str | None,
+    html: str | None,
+    plot: str | None,
+    record_file: str | None,
+    as_json: bool,
+    against: str | None,
+    domain: str | None,
+    impute: bool,
+    rules: tuple[str, ...],
+    no_rules: bool,
+    follow: tuple[str, ...],
+    how: Saying,
+    ways: Ways,
+    limits: GivenLimits,
+    **settings: Any,
+) -> None:
+    """Explain rows of a CSV or Parquet table with an explainer that `grace train` or `grace save` wrote to MODEL.
+
+    With --out FOLDER it is a job: the table may be of any size, rows that do not fit are set aside, and a job that was
+    broken off goes on where it was when the command is given again.
+
+    \b
+    Examples:
+      grace explain model/ loans.csv --row 7
+      grace explain model/ loans.csv --against good --max-features 3
+      grace explain model/ loans.csv --row 7 --frozen age,sex --prove -n 3
+      grace explain model/ loans.csv --row 7 --only income,debt --range income=:5000
+      grace explain model/ loans.csv --row 7 --style magnitude --template because
+      grace explain model/ loans.csv --row 7 --rule "used <= limit" --follow all
+      grace explain model/ loans.csv --out why.jsonl
+      grace explain model/ loans.csv --out why.csv --id customer,branch
+      grace explain model/ loans.csv --html why.html
+      grace explain model/ big.parquet --out why/ --memory 2GB
+      grace explain why-model/ loans.csv --row 7 --model model.py:pipeline
+    """
+    chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
+    if is_job(out, ways):
+        if row is not None or html is not None or plot is not None or as_json or record_file is not None:
+            raise click.BadParameter(f"--out {out} is a job: leave out --row, --html, --plot, --record and --json")
+        if rules or no_rules or follow or limits:
+            from grace.schema.schema import Schema
+
+            schema = Schema.from_dict(head_of(Path(folder))["schemas"][0])
+            chosen |= limits.of(schema) | realism(schema, rules, no_rules, follow)
+        chosen |= {"id": named(ids)} if ids else {}
+        chosen |= {"model": announced(spec).spec} if spec is not None else {}
+        explain_job(folder, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
+        return
+    if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
+        raise click.BadParameter(f"--plot {plot}: give --row, and a name that ends in .png, .pdf or .svg")
+    if record_file is not None and Path(record_file).suffix != (".jsonl" if row is None else ".json"):
+        raise click.BadParameter(f"--record {record_file}: give --row and FILE.json, or FILE.jsonl for all rows")
+    from grace.explain.store import load
+
+    explainer = load(folder, None if spec is None else announced(spec).spec)
+    frame = with_ids(read_table(rows, explainer.schema), explainer.schema, ids, rows)
+    if len(frame) == 0:
+        raise GraceError(f"{rows} has no rows: the table is empty")
+    if row is not None:
+        if not 0 <= row < len(frame):
+            raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
+        frame = frame.iloc[[row]]
+    chosen |= limits.of(explainer.schema) | realism(explainer.schema, rules, no_rules, follow)
+    if impute:
+        chosen["missing"] = "fill"
+    label = None if against is None else label_of(against, explainer.model.task, explainer.model.classes)
+    batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
+    if html is not None:
+        write_text(Path(html), batch.to_html() if row is None else batch[0].to_html())
+        click.echo(f"A page to look at: {html}", err=True)
+    if plot is not None:
+        write_picture(batch[0], Path(plot))
+    if record_file is not None:
+        write_records(batch, Path(record_file), rows)
+    if out is not None:
+        write_batch(batch, Path(out), **how)
+        done = int(batch.success.sum())
+        click.echo(f"{done} of {len(batch)} rows explained; written to {out}", err=True)
+    elif as_json:
+        click.echo(batch.to_json(**how))
+    elif html is None or row is not None:
+        show_batch(Console(), batch, named(ids), **how)
+
+
+def named(given: tuple[str, ...]) -> list[str]:
+    """Columns from options that may be repeated and hold several names with commas between them."""
+    return [name.strip() for said in given for name in said.split(",") if name.strip()]
+
+
+def with_ids(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: str) -> pd.DataFrame:
+    """The table with the columns that are kept beside the answers: all, or those that --id names."""
+    from grace.schema.frames import some
+    from grace.schema.groups import extra_columns
+
+    extra = extra_columns(schema, frame)
+    wanted = named(ids)
+    for name in wanted:
+        if name not in frame.columns:
+            raise GraceError(
+                f"--id {name}: {path} has no such column; beside the features it has {some(extra) or 'none'}"
+            )
+    kept = [c for c in extra if c in wanted or not wanted]
+    if kept:
+        click.echo(f"Kept beside the answers: {', '.join(kept)}", err=True)
+    return frame.drop(columns=[c for c in extra if c not in kept])
+
+
+def write_records(batch: Explanations, path: Path, table: str) -> None:
+    """A record for each row, as JSON or one per line."""
+    from grace.explain.audit_record import record
+    from grace.schema.features import plain
+
+    with Path(table).open("rb") as stream:
+        source = {"table": str(Path(table).resolve()), "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    indent = 1 if path.suffix == ".json" else None
+    found = (record(batch, i, {**source, "row": plain(batch.index[i])}) for i in range(len(batch)))
+    write_text(path, "".join(json.dumps(one, ensure_ascii=False, indent=indent) + "\n" for one in found))
+    click.echo(f"Recorded in {path}; grace replay asks again.", err=True)
+
+
+def realism(schema: Schema, rules: tuple[str, ...], no_rules: bool, follow: tuple[str, ...]) -> dict[str, Any]:
+    """The settings that rules between features and features that follow come to, as JSON has them."""
+    from grace.schema.rules import rule_to_json
+
+    out: dict[str, Any] = {}
+    if follow:
+        everything = follow == ("all",) and "all" not in schema.names
+        out["follow"] = True if everything else column_list(follow, schema.names, "--follow")
+    if rules or no_rules:
+        out["rules"] = [*([] if no_rules else map(rule_to_json, schema.rules)), *rules]
+    return out

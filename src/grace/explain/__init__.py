@@ -1,0 +1,1 @@
+"""From rows to explanations: the explainer, its results, and how both are saved."""

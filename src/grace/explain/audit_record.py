@@ -1,0 +1,205 @@
+"""A record of an explanation that others can check: which model, schema and data, what was asked and what was answered;
+and its replay, which gives the same answer byte for byte or says what has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grace import __version__
+from grace.errors import GraceError
+from grace.models.identity import Identity, identity_of
+from grace.problem.background import anywhere
+from grace.problem.target_range import Wanted
+from grace.schema.features import plain
+from grace.schema.parsing import read_json, read_text
+from grace.schema.rules import Rule, rule_to_json
+
+if TYPE_CHECKING:
+    from grace.explain.explainer import Explainer
+    from grace.explain.explanation import Explanation
+    from grace.explain.explanations import Explanations
+
+FORMAT = 1
+LIBRARIES = ("numpy", "pandas", "torch", "scikit-learn", "scipy", "xgboost-cpu", "lightgbm", "catboost", "onnxruntime")
+ENOUGH = 60.0  # seconds that a replay gives a proof that was decided, at least, as it may be on a slower machine
+TIMED = "distance_at_least"  # the part of a proof that depends on the time that there was
+
+
+def record(batch: Explanations, i: int, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The record of one row of a batch; `source` says where the row comes from. In a batch, matrix products round the
+    last bits of scores otherwise than for a row alone, as it is asked again: it is asked alone here."""
+    asked = question(batch, i)
+    explainer = batch.explainer
+    e = batch[i] if len(batch) == 1 else ask(explainer, asked)
+    content = {
+        "format": FORMAT,
+        "grace": __version__,
+        "libraries": versions(),
+        "model": identity_of(explainer.model, anywhere(explainer.schema, 0)).to_dict(),
+        "explainer": fingerprints(explainer),
+        "source": dict(source or {}),
+        "question": asked,
+        "answer": json.loads(json.dumps(e.to_dict())),
+    }
+    return {**content, "sha256": digest(content)}
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of the libraries that may change an answer, where they are installed."""
+    out = {"python": platform.python_version(), "machine": platform.machine()}
+    for name in LIBRARIES:
+        try:
+            out[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return out
+
+
+def fingerprints(explainer: Explainer) -> dict[str, Any]:
+    """Hashes of what an explainer knows: its schema, its settings, SU and the training rows that it keeps."""
+    arrays = {"su": explainer.su, "background": explainer.background_rows}
+    return {
+        "folder": explainer.folder,
+        "schema": digest(explainer.schema.to_dict()),
+        "settings": digest(asdict(explainer.settings)),
+        **{name: None if a is None else _hash(np.ascontiguousarray(a).tobytes()) for name, a in arrays.items()},
+        "training_rows": explainer.training_rows,
+    }
+
+
+def question(batch: Explanations, i: int) -> dict[str, Any]:
+    """What was asked about a row, as JSON has it; all that a call can set is there, also what was left as it is."""
+    if len(batch.call["robust"]):
+        raise GraceError("a record holds one model: leave out robust=, whose models are not part of it")
+    call = {k: v for k, v in batch.call.items() if k != "robust"}
+    if batch.asked is not None:
+        call["against"] = batch.asked[i]
+    filled = batch.filled.iloc[i]
+    row = {name: None if filled[name] else cell for name, cell in batch[i].row.items()}
+    return {"row": row, "asked": {k: _plain(v) for k, v in call.items()}}
+
+
+def ask(explainer: Explainer, known: Mapping[str, Any], least_budget: float = 0.0) -> Explanation:
+    """The answer to the question of a record."""
+    asked = dict(known["asked"])
+    asked["against"] = _against(asked.get("against"))
+    asked["budget"] = max(float(asked["budget"]), least_budget)
+    return explainer.explain([known["row"]], **asked)[0]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Wanted):
+        return {"wanted": _plain(asdict(value))}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no such numbers
+    if isinstance(value, Rule):
+        return rule_to_json(value)
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(v) for v in value]
+    return plain(value)
+
+
+def digest(content: Any) -> str:
+    """A hash of JSON that does not depend on the order of keys."""
+    return _hash(json.dumps(content, sort_keys=True, ensure_ascii=True, default=str).encode())
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What became of a question that was asked again: whether the answer is the same, what of the model, the schema,
+    the data and the software has changed since, and where the answers differ."""
+
+    same: bool
+    answer: Mapping[str, Any]
+    changed: list[str] = field(default_factory=list)
+    different: list[str] = field(default_factory=list)
+
+
+def read_record(path: str | Path) -> dict[str, Any]:
+    """A record from a file; one that was altered is refused."""
+    found = read_json(read_text(Path(path)), str(path))
+    parts = ("model", "explainer", "question", "answer")
+    if not isinstance(found, dict) or not all(isinstance(found.get(part), dict) for part in parts):
+        raise GraceError(f"{path} is not a record of an explanation; grace explain --record writes one")
+    if found.get("format") != FORMAT:
+        raise GraceError(f"{path} has format {found.get('format')!r}; this version reads format {FORMAT}")
+    content = {k: v for k, v in found.items() if k != "sha256"}
+    if found.get("sha256") != digest(content):
+        raise GraceError(f"{path} has been altered: its content does not have the hash that it states")
+    return found
+
+
+def replay(known: Mapping[str, Any], explainer: Explainer) -> Replay:
+    """Ask the question of a record again."""
+    changed = changes_since(known, explainer)
+    answer = json.loads(json.dumps(ask(explainer, known["question"]).to_dict()))
+    if _verdict(answer) == "open" != _verdict(known["answer"]):  # perhaps for want of time
+        answer = json.loads(json.dumps(ask(explainer, known["question"], ENOUGH).to_dict()))
+    different = _differences(_settled(known["answer"]), _settled(answer))
+    return Replay(not different, answer, changed, different)
+
+
+def changes_since(known: Mapping[str, Any], explainer: Explainer) -> list[str]:
+    """What is not as it was when the record was made, in words."""
+    out = []
+    difference = Identity.from_dict(known["model"]).difference(
+        identity_of(explainer.model, anywhere(explainer.schema, 0))
+    )
+    if difference:
+        out.append(f"the model: {difference}")
+    words = {"schema": "the schema", "settings": "the settings", "su": "SU", "background": "the training rows kept"}
+    now = fingerprints(explainer)
+    out += [f"{said} of the explainer" for part, said in words.items() if now[part] != known["explainer"].get(part)]
+    installed = {"grace": __version__, **versions()}
+    then = {"grace": known.get("grace"), **known.get("libraries", {})}
+    for name in sorted({*installed, *then}):
+        if installed.get(name) != then.get(name):
+            out.append(f"{name} {then.get(name) or '(none)'} → {installed.get(name) or '(none)'}")
+    return out
+
+
+def _against(said: Any) -> Any:
+    if not isinstance(said, Mapping) or "wanted" not in said:
+        return said
+    parts = dict(said["wanted"])
+    return Wanted(**{**parts, "low": float(parts["low"]), "high": float(parts["high"])})
+
+
+def _verdict(answer: Mapping[str, Any]) -> Any:
+    return (answer.get("proof") or {}).get("verdict")
+
+
+def _settled(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer but for the time that a proof was given, and what depends on it."""
+    proof = answer.get("proof")
+    out = {k: v for k, v in answer.items() if k != "alternatives"}
+    out["settings"] = {k: v for k, v in answer.get("settings", {}).items() if k != "budget"}
+    out["proof"] = None if proof is None else {k: v for k, v in proof.items() if k != TIMED}
+    out["alternatives"] = [_settled(other) for other in answer.get("alternatives", ())]
+    return out
+
+
+def _differences(old: Any, new: Any, place: str = "") -> list[str]:
+    """Where two answers differ, the innermost parts by name."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        keys = list(dict.fromkeys((*old, *new)))
+        return [d for k in keys for d in _differences(old.get(k), new.get(k), f"{place}.{k}" if place else str(k))]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [d for n, pair in enumerate(zip(old, new, strict=True)) for d in _differences(*pair, f"{place}[{n}]")]
+    return [] if old == new else [f"{place}: {json.dumps(old)[:80]} → {json.dumps(new)[:80]}"]

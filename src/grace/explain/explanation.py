@@ -1,0 +1,303 @@
+"""One explanation: the pair (x, x̃) and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from grace.errors import GraceError
+from grace.explain.explanation_json import change_parts, explanation_parts
+from grace.schema.feature_json import feature_to_dict
+from grace.schema.features import Feature, Numeric, Value
+from grace.schema.parsing import read_json
+from grace.schema.schema import Schema
+from grace.text import sentence
+from grace.text.vocabulary import feature_words, schema_words, with_class_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from grace.pictures.backdrop import Backdrop
+
+
+@dataclass(frozen=True)
+class Change:
+    """A changed feature, with its old and new value. `span` has the lowest and the highest value of a number between
+    which, the other changes being as they are, the model's answer stays the same; None where that is not known."""
+
+    feature: Feature
+    old: Value
+    new: Value
+    span: tuple[float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.feature.name
+
+    @property
+    def difference(self) -> float | None:
+        """new - old in exact decimal arithmetic; None for a category."""
+        if not isinstance(self.feature, Numeric):
+            return None
+        return float(Decimal(repr(float(self.new))) - Decimal(repr(float(self.old))))
+
+    @property
+    def to_the_end(self) -> bool:
+        """Whether the model's answer stays the same from the new value to the end of the range in its direction."""
+        if self.span is None or not isinstance(self.feature, Numeric):
+            return False
+        low, high = self.feature.bounds
+        return self.span[1] >= high if float(self.new) > float(self.old) else self.span[0] <= low
+
+    def __repr__(self) -> str:
+        return f"<Change: {self}>"
+
+    def __str__(self) -> str:
+        old, new = sentence.value(self.feature, self.old), sentence.value(self.feature, self.new)
+        return f"{sentence.phrase(self.feature)}: {old} → {new}"
+
+    def in_language(self, own: str, code: str) -> Change:
+        """The same with the feature's words in the language `code`; `own` is the one that it has now."""
+        return replace(self, feature=feature_words(self.feature, own, code))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "feature": self.name,
+            "old": self.old,
+            "new": self.new,
+            "difference": self.difference,
+            "span": None if self.span is None else list(self.span),
+            "schema": feature_to_dict(self.feature),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Change:
+        return cls(*change_parts(data))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Why X rather than Y, for one row.
+
+    `miss` is the reason for having no answer and `remarks` what a reader should know about the row, both in
+    terms that any language can say; `reason` and `notes` say them. `typical` has the medians of the changed
+    numbers among training rows of class Y, if with them, too, the model says Y. Of a model that predicts a number,
+    `original_class` and `contrast_class` are what it predicts, and `wanted` is what was asked for. `sure` is whether
+    the model says how sure it is: of one that only names classes, `before` and `after` are empty. `cutoffs` are the
+    probabilities from which on classes are decided, by class, where it is not the most probable one.
+    """
+
+    row: Mapping[str, Any]  # None where a cell is missing
+    changes: tuple[Change, ...]  # the intervention
+    classes: tuple[Value, ...]
+    original_class: Value
+    contrast_class: Value | None
+    before: tuple[float, ...]  # the probability of each class, or the number predicted
+    after: tuple[float, ...]
+    success: bool
+    miss: Mapping[str, Any] | None
+    proof: Mapping[str, Any] | None
+    checks: Mapping[str, bool]
+    distance: float
+    remarks: tuple[Mapping[str, Any], ...]
+    settings: Mapping[str, Any]
+    words: Schema = field(repr=False)
+    typical: Mapping[str, float] = field(default_factory=dict)
+    task: str = "classification"
+    sure: bool = True
+    cutoffs: tuple[tuple[Value, float], ...] = ()
+    wanted: Mapping[str, float | None] | None = None
+    alternatives: tuple[Explanation, ...] = ()
+    follow_on: tuple[Change, ...] = ()  # what moves along, see `grace.problem.requirements.consequences`
+    protected: tuple[str, ...] = ()  # features that were protected in this call
+    behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def contrast(self) -> dict[str, Any]:
+        """The contrastive row x̃; the original row where none was found."""
+        return {**self.row, **{c.name: c.new for c in (*self.changes, *self.follow_on)}}
+
+    @property
+    def predicate(self) -> str:
+        """The changed features with their new values (Definition 1)."""
+        return " and ".join(f"{c.name} = {c.new}" for c in self.changes)
+
+    def influence(self, tolerance: float = 1.0) -> float:
+        """infl_λ = 1[Y ≠ X] / |S|^λ (Definition 2)."""
+        return 1.0 / len(self.changes) ** tolerance if self.success else 0.0
+
+    def probability(self, label: Value, *, after: bool = False) -> float:
+        """The model's probability of a class, before or after the changes."""
+        if self.task == "regression":
+            raise GraceError(
+                "the model predicts a number, which has no probability; see original_class and contrast_class"
+            )
+        if not self.sure:
+            raise GraceError(
+                "the model gives no probability of its classes: its scores are labels, distances or margins; "
+                "look at sure before asking"
+            )
+        if label not in self.classes:
+            raise GraceError(f"unknown class {label!r}; the classes are {', '.join(map(repr, self.classes))}")
+        return (self.after if after else self.before)[self.classes.index(label)]
+
+    def text(
+        self,
+        style: str | None = None,
+        *,
+        language: str | None = None,
+        template: str | None = None,
+        seed: int = 0,
+        hedge: bool = False,
+    ) -> str:
+        """The explanation as a sentence.
+
+        style     "exact", "magnitude" or "relative"; "auto" suits the kind of each number; None takes the
+                  `style` in the schema, else "exact"
+        language  a code among `grace.languages.names()`; None takes that of the schema
+        template  "had": what would have had to be different; "because": what made the difference;
+                  "typical": the same beside what is typical of the other class, where that is true
+        seed      0 for the first sentence of the template (None: "had"), else one drawn for each row
+        hedge     say how sure the model is
+        """
+        return sentence.sentence(self, style, language, template, seed, hedge)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no answer; empty where there is one."""
+        return sentence.reason(self, self.words.language)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about the row."""
+        return sentence.notes(self, self.words.language)
+
+    def in_language(self, code: str) -> Explanation:
+        """The same with all its words in another language: sentence, reason, notes, pictures and page."""
+        own = self.words.language
+        if code == own:
+            return self
+        said = [self.original_class, *([] if self.contrast_class is None else [self.contrast_class])]
+        words = schema_words(self.words, code)
+        return replace(
+            self,
+            words=with_class_words(words, self.task, self.classes, said, self.wanted),
+            changes=tuple(c.in_language(own, code) for c in self.changes),
+            follow_on=tuple(c.in_language(own, code) for c in self.follow_on),
+            alternatives=tuple(e.in_language(code) for e in self.alternatives),
+        )
+
+    # -- pictures -----------------------------------------------------------------------------
+
+    def backdrop(self) -> Backdrop | None:
+        """What pictures show behind the changes: training rows and the model's answers along them. Looked up
+        on first use; None without changes, or if it was not kept with the explanation."""
+        if self.behind is None or not self.changes:
+            return None
+        found = self.behind()
+        object.__setattr__(self, "behind", lambda: found)
+        return found
+
+    def plot(self, *, width: float = 760, theme: str = "light") -> Figure:
+        """The explanation at one glance, as a matplotlib figure (the extra `plot`)."""
+        from grace.pictures import figure
+
+        return figure(self, self.backdrop(), width=width, theme=theme)
+
+    def to_svg(self, *, width: float = 760, theme: str = "auto") -> str:
+        """The same picture as SVG, which needs no matplotlib and adapts to light and dark."""
+        from grace.pictures import svg
+
+        return svg(self, self.backdrop(), width=width, theme=theme)
+
+    def to_html(self) -> str:
+        """A self-contained page about this explanation."""
+        from grace.pictures.report import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        from grace.pictures.report import fragment
+
+        return fragment(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the way back to the explainer, which holds training rows."""
+        return {**self.__dict__, "behind": None}
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        if not self.success:
+            return f"<Explanation: no contrast to {self.original_class!r}: {self.reason}>"
+        lines = [f"<Explanation: {self.contrast_class!r} rather than {self.original_class!r}"]
+        lines += [f"  {c}" for c in self.changes]
+        lines += [f"  following: {c}" for c in self.follow_on]
+        return "\n".join([*lines, f"  {self.text()}>"])
+
+    # -- JSON ---------------------------------------------------------------------------------
+
+    def to_dict(self, *, backdrop: bool = False) -> dict[str, Any]:
+        """Everything as JSON has it; with `backdrop`, also what its pictures need, which includes some values
+        of training rows where two numbers change."""
+        behind = self.backdrop() if backdrop else None
+        return {
+            "text": self.text(),
+            "success": self.success,
+            "reason": self.reason,
+            "miss": None if self.miss is None else dict(self.miss),
+            "proof": None if self.proof is None else dict(self.proof),
+            "original_class": self.original_class,
+            "contrast_class": self.contrast_class,
+            "changes": [c.to_dict() for c in self.changes],
+            "follow_on": [c.to_dict() for c in self.follow_on],
+            "predicate": self.predicate,
+            "influence": self.influence(),
+            "distance": self.distance,
+            "classes": list(self.classes),
+            "before": list(self.before),
+            "after": list(self.after),
+            "checks": dict(self.checks),
+            "notes": list(self.notes),
+            "remarks": [dict(r) for r in self.remarks],
+            "typical": dict(self.typical),
+            "task": self.task,
+            "sure": self.sure,
+            "cutoffs": [list(pair) for pair in self.cutoffs],
+            "wanted": None if self.wanted is None else dict(self.wanted),
+            "row": dict(self.row),
+            "protected": list(self.protected),
+            "settings": dict(self.settings),
+            "words": self.words.to_dict(),
+            "alternatives": [e.to_dict(backdrop=backdrop) for e in self.alternatives],
+            **({} if behind is None else {"backdrop": behind.to_dict()}),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
+        """The explanation that `to_dict` wrote."""
+        known = {f.name for f in fields(cls)} - {"behind"}
+        parts = {k: v for k, v in explanation_parts(data).items() if k in known}
+        if data.get("backdrop") is not None:
+            from grace.pictures.backdrop import Backdrop
+
+            found = Backdrop.from_dict(data["backdrop"])
+            parts["behind"] = lambda: found
+        for name in ("changes", "follow_on"):
+            parts[name] = tuple(Change.from_dict(c) for c in parts.get(name, ()))
+        parts["alternatives"] = tuple(cls.from_dict(e) for e in parts.get("alternatives", ()))
+        parts["words"] = Schema.from_dict(parts["words"])
+        if not parts.get("sure", True):
+            parts["before"] = parts["after"] = ()  # stood in files for scores that are no probabilities
+        return cls(**parts)
+
+    def to_json(self, *, backdrop: bool = False) -> str:
+        return json.dumps(self.to_dict(backdrop=backdrop), ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, written: str) -> Explanation:
+        return cls.from_dict(read_json(written, "the explanation"))

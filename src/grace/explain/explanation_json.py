@@ -1,0 +1,146 @@
+"""The JSON of an explanation: which parts it has, of which types, and what has to hold between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict
+
+from grace.errors import GraceError
+from grace.explain.diagnosis import ORDER
+from grace.schema.feature_json import feature_from_dict
+from grace.schema.features import Categorical, Domain, Feature, Numeric, Value
+from grace.schema.parsing import Bound, fitted
+
+LIMITS = ("method", *ORDER)
+LISTED = ("free", "rules")  # the limits whose values are names
+REMARKS = {
+    "known missing": ("feature",),
+    "filled": ("feature", "value"),
+    "outside": ("feature", "value", "low", "high"),
+    "fraction": ("feature", "value"),
+    "rule": ("rule",),
+    "brittle": ("feature",),
+}
+"""What a remark may be about, and the parts that it then has."""
+
+
+class ChangeJson(TypedDict):
+    schema: Mapping[str, Any]
+    old: Value
+    new: Value
+    span: NotRequired[tuple[Bound, Bound] | None]
+
+
+class WayJson(TypedDict):
+    limit: str
+    value: NotRequired[Value | list[str] | None]
+
+
+class MissJson(TypedDict):
+    why: str
+    proven: NotRequired[bool]
+    most: NotRequired[int]
+    domain: NotRequired[Domain]
+    confidence: NotRequired[float]
+    against: NotRequired[Value | Mapping[str, Any] | None]
+    ways: NotRequired[list[WayJson]]
+
+
+class ProofJson(TypedDict):
+    verdict: str
+    box: NotRequired[Mapping[str, list[str | bool | Bound]]]
+    frozen: NotRequired[list[str]]
+    missing: NotRequired[list[str]]
+    increase_only: NotRequired[list[str]]
+    decrease_only: NotRequired[list[str]]
+    gamma: NotRequired[float]
+    confidence: NotRequired[float]
+    against: NotRequired[Value | Mapping[str, Any] | None]
+
+
+class RemarkJson(TypedDict):
+    what: str
+    feature: NotRequired[str]
+    value: NotRequired[Value]
+    low: NotRequired[Bound | str]
+    high: NotRequired[Bound | str]
+    rule: NotRequired[str]
+
+
+class SettingsJson(TypedDict):
+    confidence: NotRequired[float]
+
+
+class WantedJson(TypedDict):
+    low: float | None
+    high: float | None
+    spread: float
+
+
+class ExplanationJson(TypedDict):
+    row: Mapping[str, Value | None]
+    changes: list[ChangeJson]
+    classes: tuple[Value, ...]
+    original_class: Value
+    contrast_class: Value | None
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    success: bool
+    miss: MissJson | None
+    proof: ProofJson | None
+    checks: Mapping[str, bool]
+    distance: float
+    remarks: tuple[RemarkJson, ...]
+    settings: SettingsJson
+    words: Mapping[str, Any]
+    typical: NotRequired[Mapping[str, float]]
+    task: NotRequired[str]
+    sure: NotRequired[bool]
+    cutoffs: NotRequired[tuple[tuple[Value, float], ...]]
+    wanted: NotRequired[WantedJson | None]
+    alternatives: NotRequired[list[Mapping[str, Any]]]
+    follow_on: NotRequired[list[ChangeJson]]
+    protected: NotRequired[tuple[str, ...]]
+
+
+def explanation_parts(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of an explanation as JSON has them, checked."""
+    parts: dict[str, Any] = fitted(data, ExplanationJson, "the explanation")
+    sure, number = parts.get("sure", True), parts.get("task", "classification") == "regression"
+    labels, ends = parts["classes"], (parts["original_class"], parts["contrast_class"])
+    if number != (parts.get("wanted") is not None):
+        raise GraceError("the explanation is damaged: `wanted` goes with a regression, and only with that")
+    if number and not all(isinstance(end, int | float) for end in ends if end is not None):
+        raise GraceError("the explanation is damaged: what a regression predicts is not a number")
+    if number and not parts["wanted"]["spread"] > 0:
+        raise GraceError("the explanation is damaged: the spread of predictions is not positive")
+    if not number and any(end is not None and end not in labels for end in ends):
+        raise GraceError("the explanation is damaged: its classes are not among those of the model")
+    if any(label not in labels or not 0 < share < 1 for label, share in parts.get("cutoffs", ())):
+        raise GraceError("the explanation is damaged: its cut-offs are not probabilities of its classes")
+    if sure and any(len(parts[name]) != (1 if number else len(labels)) for name in ("before", "after")):
+        raise GraceError("the explanation is damaged: `before` and `after` have not one number per class")
+    complete = ends[1] is not None and len(parts["changes"]) > 0
+    if parts["success"] == (parts["miss"] is not None) or (parts["success"] and not complete):
+        raise GraceError("the explanation is damaged: it has an answer or the reason why there is none, not both")
+    for way in (parts["miss"] or {}).get("ways", ()):
+        if way["limit"] not in LIMITS or set(way) - {"limit", "value"}:
+            raise GraceError(f"the explanation is damaged: there is no limit {way['limit']!r} to lift")
+        if (way["limit"] in LISTED) != isinstance(way.get("value"), list) or way.get("value") == []:
+            raise GraceError(f"the explanation is damaged: the way out by {way['limit']!r} has another value")
+    for remark in parts["remarks"]:
+        if set(remark) != {"what", *REMARKS.get(remark["what"], ("unknown",))}:
+            raise GraceError(f"the explanation is damaged: it has an unknown remark {remark['what']!r}")
+    return parts
+
+
+def change_parts(data: Mapping[str, Any]) -> tuple[Feature, Value, Value, tuple[float, float] | None]:
+    """Feature, old and new value, and span of a change, checked."""
+    parts = fitted(data, ChangeJson, "a change")
+    feature = feature_from_dict(parts["schema"])
+    for name in ("old", "new"):
+        if isinstance(feature, Numeric) and isinstance(parts[name], str | bool):
+            raise GraceError(f"feature {feature.name!r} is a number, and its {name} value {parts[name]!r} is none")
+    if isinstance(feature, Categorical) and parts.get("span") is not None:
+        raise GraceError(f"feature {feature.name!r} is a category, which has no span")
+    return feature, parts["old"], parts["new"], parts.get("span")

@@ -1,0 +1,336 @@
+"""A batch of explanations, kept as arrays until one of them is looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import pandas as pd
+
+from grace.explain.answer_table import answer_table, extra_cells
+from grace.explain.batching import Spent, asked_so_far
+from grace.explain.changes import cell_of, changes_of, remarks
+from grace.explain.diagnosis import Way, ways_out
+from grace.explain.explanation import Explanation
+from grace.explain.metrics import Metrics, measure
+from grace.explain.proof_record import mentioned, miss_record, proof_record, protected_in
+from grace.explain.solve import Answers
+from grace.explain.spans import ASKED_PER_CELL, spans_of_answers
+from grace.pictures import Overview, batch_picture, draw, to_svg
+from grace.pictures.backdrop import MOST_SHOWN, Backdrop
+from grace.pictures.compute_backdrop import look
+from grace.problem.requirements.consequences import Realism
+from grace.problem.requirements.plausible import plausibility
+from grace.problem.requirements.robust import validity
+from grace.schema.features import Bools, Floats, plain
+from grace.schema.schema import Schema
+from grace.text.regression_text import ranges
+from grace.text.sentence import Saying
+from grace.text.vocabulary import with_class_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from grace.explain.explainer import Explainer
+
+SPAN_BLOCK = 256  # rows whose spans are found together
+
+
+class Explanations:
+    """A batch of explanations: a sequence of `Explanation`, and tables of the whole."""
+
+    def __init__(
+        self,
+        explainer: Explainer,
+        answers: Answers,
+        schema: Schema,
+        index: pd.Index[Any],
+        call: Mapping[str, Any],
+        spent: Spent | None = None,
+        filled: Bools | None = None,
+        realism: Realism | None = None,
+        extra: pd.DataFrame | None = None,
+    ) -> None:
+        self.answers = answers
+        self._filled = np.zeros(answers.rows.shape, dtype=bool) if filled is None else filled
+        self.spent = spent
+        self.realism = realism
+        self.schema = schema
+        self.index = index
+        self._extra = extra
+        self.call = call
+        self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
+        self._ways_out: dict[int, list[Way]] | None = None
+        self._usual: dict[int, Floats] = {}
+        self._spanned: dict[tuple[int, int], tuple[Floats, Bools]] = {}
+        self._later = 0  # rows that a black box was asked about since
+        self.explainer = explainer
+        self._classes = np.array(explainer.model.classes, dtype=object)
+        self.task = explainer.model.task
+        number = self.task == "regression"
+        self._wanted = ranges(call["against"], answers.before[:, 0], explainer.spread()) if number else None
+
+    @cached_property
+    def _words(self) -> Schema:
+        return replace(self.schema, features=(), rules=())
+
+    @cached_property
+    def asked(self) -> list[Any] | None:
+        """What each row is contrasted with, where that was said row by row."""
+        against = self.call["against"]
+        return list(against) if pd.api.types.is_list_like(against) else None
+
+    @property
+    def calls(self) -> int | None:
+        """How many rows a black box was asked about for these answers, and since then for the reasons of misses and for
+        what is typical; None for a network, which is not counted."""
+        return None if self.spent is None else self.spent.rows + self._later
+
+    @property
+    def calls_left(self) -> int | None:
+        """How many more rows it may be asked about; None for any number."""
+        return None if self.calls is None or not self.call["max_calls"] else max(0, self.call["max_calls"] - self.calls)
+
+    @property
+    def success(self) -> Bools:
+        return self.answers.success
+
+    @property
+    def contrast(self) -> pd.DataFrame:
+        """The contrastive rows; the original row where none was found."""
+        return self.schema.decode(self.answers.contrast, self.index, narrow=self.explainer.model.stepwise)
+
+    @property
+    def changed(self) -> pd.DataFrame:
+        """Which features were changed, row by row."""
+        return pd.DataFrame(self.answers.changed, columns=self.schema.names, index=self.index)
+
+    @property
+    def followed(self) -> pd.DataFrame:
+        """Which features moved along with those that were changed."""
+        return pd.DataFrame(self.answers.followed, columns=self.schema.names, index=self.index)
+
+    @property
+    def filled(self) -> pd.DataFrame:
+        """Which cells of the rows were missing and filled in, as `missing="fill"` asks."""
+        return pd.DataFrame(self._filled, columns=self.schema.names, index=self.index)
+
+    @property
+    def extra(self) -> pd.DataFrame:
+        """The columns of the rows that are neither features nor the target, such as an id."""
+        return pd.DataFrame(index=self.index) if self._extra is None else self._extra
+
+    @property
+    def original_class(self) -> np.ndarray[Any, np.dtype[Any]]:
+        """X: the class of each row, or the number predicted for it."""
+        if self.task == "regression":
+            return self.answers.before[:, 0].copy()
+        return np.asarray(self._classes[self.answers.before.argmax(axis=1)])
+
+    @property
+    def contrast_class(self) -> np.ndarray[Any, np.dtype[Any]]:
+        """Y: the class of the contrastive row, or the number predicted for it; None where none was found."""
+        if self.task == "regression":
+            found = self.answers.after[:, 0].astype(object)
+        else:
+            found = self._classes[self.answers.after.argmax(axis=1)].copy()
+        found[~self.success] = None
+        return np.asarray(found)
+
+    def __len__(self) -> int:
+        return len(self.answers.rows)
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, i: int) -> Explanation:
+        i = range(len(self))[i]
+        first, *others = (
+            self._explanation(i, place, a)
+            for place, a in enumerate((self.answers, *self.answers.alternatives))
+            if place == 0 or a.success[i]
+        )
+        return replace(first, alternatives=tuple(others))
+
+    def _explanation(self, i: int, place: int, a: Answers) -> Explanation:
+        features = self.schema.features
+        old, new = a.rows[i], a.contrast[i]
+        moved = np.where(a.followed[i], old, new)  # the intervention alone
+        spans, brittle = self._spans(i, place, a)
+        changes = changes_of(self.schema, old, moved, spans)
+        success = bool(a.success[i])
+        best = int(a.before[i].argmax()), int(a.after[i].argmax())
+        asked = None if self._wanted is None else self._wanted[i]
+        model = self.explainer.model
+        ends = a.before[[i]], a.after[[i]]
+        if not asked and model.sure:
+            ends = model.probabilities(ends[0]), model.probabilities(ends[1])
+        before, after = (tuple(values[0].tolist()) if model.sure else () for values in ends)
+        said = before + after if asked else (self._classes[best[0]], self._classes[best[1]])
+
+        def behind() -> Backdrop:
+            shown = [self.schema.index(c.name) for c in changes[:MOST_SHOWN]]
+            real = self.realism
+            leads_to = None if real is None else lambda rows: real.retraced(rows, old)
+            return look(self.explainer, self.schema, old, moved, best, shown, asked, leads_to)
+
+        miss, proof = None if success else self._miss(i), proof_record(self, i, a)
+        noted = tuple(remarks(self.schema, a.rows[i], self._filled[i], brittle))
+        words = with_class_words(self._words, self.task, self._classes, said, asked)
+        words = replace(words, features=mentioned(self.schema, miss, proof, *noted))
+
+        return Explanation(
+            row={f.name: cell_of(f, old[j]) for j, f in enumerate(features)},
+            changes=tuple(changes),
+            follow_on=tuple(changes_of(self.schema, old, np.where(a.followed[i], new, old))),
+            classes=tuple(self._classes),
+            original_class=said[0],
+            contrast_class=said[1] if success else None,
+            before=before,
+            after=after,
+            success=success,
+            miss=miss,
+            proof=proof,
+            checks={k: bool(v[i]) for k, v in a.checks.items()},
+            distance=float(a.distance[i]),
+            remarks=noted,
+            settings=self.settings,
+            words=words,
+            task=self.task,
+            sure=model.sure,
+            cutoffs=() if model.cutoffs is None else model.cutoffs.named,
+            wanted=asked,
+            typical=self._typical(i, place, a),
+            protected=tuple(protected_in(self.schema)),
+            behind=behind,
+        )
+
+    def _miss(self, i: int) -> Mapping[str, Any]:
+        if self.answers.trivial[i]:
+            return {"why": "already"}
+        if self.spent is not None and self.spent.left_out[i]:
+            return {"why": "calls", "most": self.call["max_calls"]}
+        if self._ways_out is None:
+            self._ways_out = ways_out(self)
+        return miss_record(self, i, self._ways_out.get(i, []))
+
+    def _typical(self, i: int, place: int, a: Answers) -> dict[str, float]:
+        """What is typical of class Y in the changed numbers, if the model says Y to that as well."""
+        if place not in self._usual:
+            begun = asked_so_far(self.explainer.model)[1]
+            enough = self.calls_left is None or self.calls_left >= len(self)
+            self._usual[place] = self.explainer.usual(a) if enough else np.full_like(a.contrast, np.nan)
+            self._later += asked_so_far(self.explainer.model)[1] - begun
+        usual = self._usual[place][i]
+        return {self.schema.names[j]: float(usual[j]) for j in np.flatnonzero(~np.isnan(usual))}
+
+    def _spans(self, i: int, place: int, a: Answers) -> tuple[Floats, Bools]:
+        """`spans_of_answers` of a row, found for a block of rows at a time; unknown where a black box may not be asked
+        so much."""
+        block, at = divmod(i, SPAN_BLOCK)
+        if (block, place) not in self._spanned:
+            here = slice(block * SPAN_BLOCK, (block + 1) * SPAN_BLOCK)
+            begun = asked_so_far(self.explainer.model)[1]
+            if self.calls_left is None or self.calls_left >= ASKED_PER_CELL * int(a.changed[here].sum()):
+                found = spans_of_answers(self.explainer, self.schema, a, here, self._wanted)
+            else:
+                shape = a.contrast[here].shape
+                found = np.full((*shape, 2), np.nan), np.zeros(shape, dtype=bool)
+            self._spanned[block, place] = found
+            self._later += asked_so_far(self.explainer.model)[1] - begun
+        spans, brittle = self._spanned[block, place]
+        return spans[at], brittle[at]
+
+    def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
+        """The same question about some of the rows, with other settings or limits."""
+        call = {**self.call, **changes}
+        if pd.api.types.is_list_like(call["against"]):
+            each = list(call["against"])
+            call["against"] = [each[i] for i in rows]
+        if self.calls_left is not None:
+            call["max_calls"] = self.calls_left
+        again = self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)
+        self._later += again.calls or 0
+        return again
+
+    def validity(self, models: Sequence[Any]) -> Floats:
+        """The share of other models, such as this one trained anew, that also give each contrastive row its new
+        class; NaN where there is none."""
+        return validity(self.explainer, models, self.answers)
+
+    def plausibility(self) -> Floats:
+        """How typical each contrastive row is of its new class: the share of that class's training rows that lie
+        farther out; NaN where there is none."""
+        return plausibility(self.explainer, self.answers)
+
+    def to_frame(self, **how: Unpack[Saying]) -> pd.DataFrame:
+        """One line per answer, see `answer_table`; said as `Explanation.text` would with the same arguments."""
+        return answer_table(self, **how)
+
+    def to_dicts(self, **how: Unpack[Saying]) -> Iterator[dict[str, Any]]:
+        """Each explanation as a dict, with the label of its row as "index" and, if there are any, its cells that are no
+        features as "extra"; `how` is for its "text"."""
+        for i, e in enumerate(self):
+            beside = {"extra": extra_cells(self, i)} if len(self.extra.columns) else {}
+            said = {"text": e.text(**how)} if how else {}
+            yield {"index": plain(self.index[i]), **beside, **e.to_dict(), **said}
+
+    def to_json(self, **how: Unpack[Saying]) -> str:
+        return json.dumps(list(self.to_dicts(**how)), ensure_ascii=False, indent=1)
+
+    # -- pictures -----------------------------------------------------------------------------
+
+    def overview(self) -> Overview:
+        """What pictures of the whole batch show."""
+        a = self.answers
+        named = with_class_words(self._words, self.task, self._classes, (), None)
+        words = [named.class_word(c) for c in self._classes] or ["as predicted", "as asked for"]
+        best = np.stack([a.before.argmax(axis=1), a.after.argmax(axis=1)], axis=1)
+        if self.task == "regression":
+            best[:, 1] = 1
+        return Overview.of(self.schema, words, a.rows, np.where(a.followed, a.rows, a.contrast), a.success, best)
+
+    def plot(self, kind: str = "features", *, width: float = 760, theme: str = "light") -> Figure:
+        """The batch as a matplotlib figure: how often "features" change, the typical "changes", or a "heatmap"
+        row by row."""
+        return draw(batch_picture(self.overview(), kind, width=width), theme=theme)
+
+    def to_svg(self, kind: str = "features", *, width: float = 760, theme: str = "auto") -> str:
+        """The same picture as SVG, which needs no matplotlib."""
+        return to_svg(batch_picture(self.overview(), kind, width=width), theme=theme)
+
+    def to_html(self, *, most: int = 1000) -> str:
+        """A self-contained page about the batch, with the sentences of the first rows."""
+        from grace.pictures.report import batch_page
+
+        return batch_page(self, most=most)
+
+    def _repr_html_(self) -> str:
+        from grace.pictures.report import batch_fragment
+
+        return batch_fragment(self)
+
+    def metrics(self, *, raw: bool = False) -> Metrics:
+        """The paper's measures; `raw` adds the readings that need SU on raw values."""
+        a, su = self.answers, self.explainer.su
+        d = a.rows.shape[1]
+        return measure(
+            a.changed,
+            a.success,
+            self.schema.contains(a.contrast),
+            a.distance,
+            su=np.broadcast_to(np.nan, (d, d)) if su is None else su,
+            su_raw=self.explainer.su_raw() if raw else None,
+            max_features=self.call["max_features"],
+        )
+
+    def __repr__(self) -> str:
+        done = int(self.success.sum())
+        mean = self.answers.changed[self.success].sum(axis=1).mean() if done else 0
+        lines = [f"<Explanations: {done} of {len(self)} rows explained, {mean:.2f} features changed on average"]
+        lines += [f"  {self.index[i]}: {self[i].text()}" for i in range(min(3, len(self)))]
+        return "\n".join(lines + (["  ..."] if len(self) > 3 else [])) + ">"

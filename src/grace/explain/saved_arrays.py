@@ -1,0 +1,89 @@
+"""The arrays of a saved explainer: names, types and shapes are compared with what they must be before any is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file as load_arrays
+from safetensors.torch import load_file
+from torch import Tensor
+
+from grace.errors import GraceError
+from grace.explain.saved_header import HEAD
+from grace.schema.features import Categorical, Floats
+from grace.schema.parsing import check_size, shown
+from grace.schema.schema import Schema
+
+MOST_WEIGHTS = 4 * 2**30  # bytes
+MOST_ARRAYS = 16 * 2**30
+CODES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
+ROUNDING = 1e-9
+
+Shapes = dict[str, tuple[str, tuple[int, ...]]]
+
+
+def shapes_in(path: Path, most: int) -> Shapes:
+    """The type and shape of each array of a file, by its header alone."""
+    check_size(path, most)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in parts.items()}
+    except (OSError, SafetensorError, ValueError, TypeError) as reason:
+        raise GraceError(f"{path} cannot be read: {reason}") from reason
+
+
+def weights(path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state of a network, of which only types and shapes need be known."""
+    found = shapes_in(path, MOST_WEIGHTS)
+    wanted: Shapes = {name: (CODES[t.dtype], tuple(t.shape)) for name, t in expected.items()}
+    for name in {**wanted, **found}:
+        if found.get(name) != wanted.get(name):
+            has, needs = (_said(some.get(name)) for some in (found, wanted))
+            raise GraceError(f"{path} does not fit {HEAD}: {shown(name)} is {has}, and should be {needs}")
+    state = load_file(path)
+    for name, tensor in state.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise GraceError(f"{path} is damaged: {name!r} has numbers that are not finite")
+    return state
+
+
+def training_arrays(path: Path, schema: Schema) -> tuple[Floats | None, Floats | None]:
+    """SU and background rows, None where there are none."""
+    width = len(schema)
+    for name, (code, shape) in shapes_in(path, MOST_ARRAYS).items():
+        if name not in ("su", "background"):
+            raise GraceError(f"{path} is damaged: it has an unknown array {shown(name)}")
+        if code != "F64" or len(shape) != 2 or shape[1] != width or (name == "su" and shape[0] != width):
+            needs = f"{width if name == 'su' else 'rows'} × {width}"
+            raise GraceError(
+                f"{path} does not fit {HEAD}: {name!r} is {_said((code, shape))}, and should be F64 {needs}"
+            )
+    arrays = load_arrays(path)
+    su, rows = arrays.get("su"), arrays.get("background")
+    if su is not None and not ((su >= -ROUNDING) & (su <= 1 + ROUNDING) & (np.abs(su - su.T) <= ROUNDING)).all():
+        raise GraceError(f"{path} is damaged: 'su' must be symmetric, with numbers from 0 to 1")
+    if rows is not None:
+        _check_rows(path, rows, schema)
+    return su, rows
+
+
+def _check_rows(path: Path, rows: Floats, schema: Schema) -> None:
+    if len(rows) == 0:
+        raise GraceError(f"{path} is damaged: it has no background rows")
+    for j, feature in enumerate(schema.features):
+        column = rows[:, j]
+        if isinstance(feature, Categorical):
+            fits = bool(((column >= 0) & (column < len(feature.categories)) & (column == np.floor(column))).all())
+        else:
+            fits = bool(np.isfinite(column).all())
+        if not fits:
+            raise GraceError(f"{path} does not fit {HEAD}: background rows have other values of {feature.name!r}")
+
+
+def _said(part: tuple[str, tuple[int, ...]] | None) -> str:
+    return "missing" if part is None else f"{part[0]} {' × '.join(map(str, part[1])) or 'alone'}"

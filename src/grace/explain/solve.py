@@ -1,0 +1,261 @@
+"""Answering a batch: solve, polish, verify, prove, and look for alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from grace.methods import METHODS, Method
+from grace.methods.polish import needs_every_change, polish
+from grace.models.base import checked_scores
+from grace.problem.cancellation import check_cancelled
+from grace.problem.goal import Flip, Goal
+from grace.problem.problem import Problem, positions
+from grace.problem.settings import Settings
+from grace.proofs.certificate import FOUND, OPEN, PROVEN, prove
+from grace.proofs.distance_bound import distance_bound
+from grace.schema.features import Bools, Floats
+
+NOT_ASKED = -1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was found, one entry per row."""
+
+    rows: Floats
+    contrast: Floats
+    success: Bools
+    trivial: Bools  # asked for the class the row has already
+    before: Floats  # scores
+    after: Floats
+    distance: Floats
+    proof: npt.NDArray[np.int64]  # PROVEN that nothing smaller exists (a miss: nothing at all), OPEN or NOT_ASKED
+    nearest: Floats  # proven: with these features nothing is nearer than this; NaN if not asked
+    checks: Mapping[str, Bools]
+    followed: Bools  # cells that differ because they follow others, see `grace.problem.requirements.consequences`
+    alternatives: tuple[Answers, ...] = ()
+
+    @property
+    def changed(self) -> Bools:
+        """The cells that were changed, without those that followed."""
+        return np.asarray((self.contrast != self.rows) & ~self.followed)
+
+    def select(self, places: npt.NDArray[np.int64]) -> Answers:
+        """The first answers to some of the rows."""
+        plain = [f.name for f in fields(self) if f.name not in ("checks", "alternatives")]
+        arrays = {name: getattr(self, name)[places] for name in plain}
+        return Answers(**arrays, checks={k: v[places] for k, v in self.checks.items()})
+
+    @classmethod
+    def join(cls, parts: list[Answers]) -> Answers:
+        """The answers to several chunks, one after another."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in ARRAYS}
+        named = list(dict.fromkeys(k for p in parts for k in p.checks))
+        checks = {k: np.concatenate([p.checks.get(k, np.zeros_like(p.success)) for p in parts]) for k in named}
+        most = max(len(p.alternatives) for p in parts)
+        padded = [(*p.alternatives, *(p.missed() for _ in range(most - len(p.alternatives)))) for p in parts]
+        others = tuple(cls.join(list(same)) for same in zip(*padded, strict=True))
+        return cls(**arrays, checks=checks, alternatives=others)
+
+    def missed(self) -> Answers:
+        """The same rows without any answer."""
+        return replace(
+            self,
+            contrast=self.rows.copy(),
+            success=np.zeros_like(self.success),
+            trivial=self.trivial.copy(),
+            before=self.before.copy(),
+            after=self.before.copy(),
+            distance=np.zeros_like(self.distance),
+            proof=np.full_like(self.proof, NOT_ASKED),
+            nearest=np.full_like(self.nearest, np.nan),
+            checks={k: np.zeros_like(v) for k, v in self.checks.items()},
+            followed=np.zeros_like(self.followed),
+            alternatives=(),
+        )
+
+
+ARRAYS = tuple(f.name for f in fields(Answers) if f.name not in ("checks", "alternatives"))
+
+
+def answer(problem: Problem, settings: Settings, rows: Floats | None = None) -> Answers:
+    """The best answer for each row, and up to n - 1 alternatives. `rows` are those of the problem, where they are at
+    hand: a GPU need not send them back."""
+    rows = problem.rows.cpu().numpy() if rows is None else rows
+    # torch takes less for small tensors of which nothing will be recorded
+    with torch.inference_mode() if problem.direct else nullcontext():
+        return _answers(problem, settings, rows)
+
+
+def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
+    """The best answers, and further ones until a row has none left: each does without the costliest feature of those
+    before, so that a row has at most as many as features."""
+    first = _answer(problem, settings, rows)
+    others: list[Answers] = []
+    barred = torch.zeros_like(problem.free)
+    while len(others) < settings.n - 1:
+        last = others[-1] if others else first
+        active = np.flatnonzero(last.success)
+        if len(active) == 0:
+            break
+        barred |= _key_feature(problem, last)
+        index = torch.as_tensor(active, device=problem.rows.device)
+        part = replace(problem, free=problem.free & ~barred).select(index)
+        found = _answer(part, replace(settings, prove=False), rows[active])
+        others.append(_only_new(_spread_out(first, found, active), [first, *others]))
+    return replace(first, alternatives=tuple(others)) if others else first
+
+
+def _spread_out(first: Answers, found: Answers, active: npt.NDArray[np.intp]) -> Answers:
+    """Further answers to some of the rows, among all of them."""
+    out = first.missed()
+    for name in ("contrast", "success", "after", "distance"):
+        getattr(out, name)[active] = getattr(found, name)
+    for name, held in found.checks.items():
+        out.checks[name][active] = held
+    return out
+
+
+def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
+    check_cancelled()
+    method = METHODS[settings.method]
+    start = _with_original_first(problem.goal, checked_scores(problem.model, problem.rows))
+    trivial = problem.goal.decided(start) | (problem.goal.margin(start) >= problem.model.tolerance)
+    found = _some(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
+    if settings.polish and method.polished and not method.polishes:
+        hit = (found != problem.rows).any(dim=1) & problem.reached(found)
+        found = _some(problem, hit, found, polish)
+    proof = torch.full_like(trivial, NOT_ASKED, dtype=torch.int64)
+    if settings.prove:
+        found, proof = _proven(problem, method, found, trivial, settings.budget)
+    end = problem.model.scores(found)
+    checks = verify(problem, found, end)
+    success = accepted(method, problem, found, checks) & ~trivial
+    contrast = torch.where(success[:, None], found, problem.rows)
+    nearest = torch.full_like(start[:, 0], torch.nan)
+    if settings.prove and success.any():
+        some = positions(success)
+        nearest[some] = distance_bound(problem.select(some), contrast[some], settings.budget)
+    checks["irreducible"] = torch.zeros_like(success)
+    if method.polishes or (settings.polish and method.polished):
+        some = positions(success)
+        checks["irreducible"][some] = needs_every_change(problem.select(some), contrast[some])
+    return Answers(
+        rows=rows,
+        contrast=_brought(problem.rows, contrast, rows),
+        success=success.cpu().numpy(),
+        trivial=trivial.cpu().numpy(),
+        before=start[:, : problem.model.reported].cpu().numpy(),
+        after=torch.where(success[:, None], end, start)[:, : problem.model.reported].cpu().numpy(),
+        distance=problem.space.distance(problem.rows, contrast).cpu().numpy(),
+        proof=proof.cpu().numpy(),
+        nearest=nearest.cpu().numpy(),
+        checks={k: v.cpu().numpy() for k, v in checks.items()},
+        followed=np.zeros(contrast.shape, dtype=bool),
+    )
+
+
+def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
+    """The scores of the rows, with the class that the goal was made for first: which of two equal scores is larger may
+    depend on how many rows are scored together."""
+    if not isinstance(goal, Flip):
+        return scores
+    best, original = scores.max(dim=1, keepdim=True), goal.original[:, None]
+    if torch.equal(best.indices, original):
+        return scores
+    first = torch.nextafter(best.values, torch.full_like(best.values, torch.inf))
+    return torch.where(best.indices == original, scores, scores.scatter(1, original, first))
+
+
+def _brought(before: Tensor, after: Tensor, rows: Floats) -> Floats:
+    """Contrastive rows as an array; from a GPU comes only what differs from the rows."""
+    if after.is_cpu:
+        return after.numpy()
+    row, column = torch.nonzero(after != before, as_tuple=True)
+    out = rows.copy()
+    out[row.cpu().numpy(), column.cpu().numpy()] = after[row, column].cpu().numpy()
+    return out
+
+
+def _some(problem: Problem, mask: Tensor, rows: Tensor, change: Callable[[Problem, Tensor], Tensor]) -> Tensor:
+    """The rows, with those where the mask is true changed."""
+    index = positions(mask)
+    if len(index) == len(rows):
+        return change(problem, rows)
+    if len(index) == 0:
+        return rows
+    return rows.index_copy(0, index, change(problem.select(index), rows[index]))
+
+
+def verify(problem: Problem, found: Tensor, scores: Tensor) -> dict[str, Tensor]:
+    """Flip, K, gamma and domain, checked on the final values and their scores."""
+    changed = found != problem.rows
+    return {
+        "flip": problem.goal.margin(scores) >= problem.model.tolerance,
+        "features": changed.sum(dim=1) <= problem.max_features,
+        "gamma": ~problem.redundant(found),
+        "domain": problem.inside(found).all(dim=1),
+    }
+
+
+def accepted(method: Method, problem: Problem, found: Tensor, checks: Mapping[str, Tensor]) -> Tensor:
+    """Which rows are answers: changed, and all that the method promises holds."""
+    promised = [checks[promise] for promise in ("flip", *method.promises)]
+    return torch.stack([(found != problem.rows).any(dim=1), *promised]).all(dim=0)
+
+
+def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, budget: float) -> tuple[Tensor, Tensor]:
+    """Prove that no answer with fewer changes exists (of a miss: with at most K), or use the one that turns
+    up and prove again."""
+
+    def is_answer(part: Problem, rows: Tensor) -> Tensor:
+        return accepted(method, part, rows, verify(part, rows, part.model.scores(rows)))
+
+    found = found.clone()
+    proof = torch.where(trivial, NOT_ASKED, OPEN)
+    reached = is_answer(problem, found)
+    left = positions(~trivial)
+    while len(left):
+        part = problem.select(left)
+        count = (found[left] != part.rows).sum(dim=1)
+        most = torch.where(reached[left], count - 1, problem.max_features)
+        verdict = prove(part, most, budget)
+        proof[left[verdict.status == PROVEN]] = PROVEN
+        smaller = positions(verdict.status == FOUND)
+        if len(smaller):
+            some, rows = part.select(smaller), verdict.rows[smaller]
+            polished = polish(some, rows)
+            found[left[smaller]] = torch.where(is_answer(some, polished)[:, None], polished, rows)
+            reached[left[smaller]] = True
+        left = left[smaller]
+    return found, proof
+
+
+def _key_feature(problem: Problem, answers: Answers) -> Tensor:
+    """The feature (n, d) of each answer that costs most: the next alternative has to do without it."""
+    contrast = torch.as_tensor(answers.contrast, device=problem.rows.device)
+    cost = problem.space.cost(problem.rows, contrast)
+    most = cost.argmax(dim=1, keepdim=True)
+    success = torch.as_tensor(answers.success, device=problem.rows.device)
+    return torch.zeros_like(problem.free).scatter(1, most, True) & success[:, None]
+
+
+def _only_new(found: Answers, earlier: list[Answers]) -> Answers:
+    """Alternatives without those that use all features of an earlier answer, or only some of them."""
+    changed = found.contrast != found.rows
+    keep = found.success.copy()
+    for other in earlier:
+        theirs = other.contrast != other.rows
+        apart = np.any(changed & ~theirs, axis=1) & np.any(theirs & ~changed, axis=1)
+        keep &= apart & other.success
+    contrast = np.where(keep[:, None], found.contrast, found.rows)
+    return replace(found, success=keep, contrast=contrast)

@@ -1,0 +1,180 @@
+"""How the goal's margin goes as one feature alone moves through its range.
+
+Along one feature a ReLU network is piecewise linear. Its breakpoints are where a unit of the first layer switches on or
+off, and, between two of these, where a unit of a later layer does; at most one per unit and piece, as each is linear
+there. The margin of one class over the others is a minimum of linear functions on every piece, hence concave: it is at
+least the straight line between two breakpoints, so that what holds at both holds between them. Any other model is asked
+on a grid, and nothing is said about what lies between its points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from grace.models.base import Model
+from grace.models.relu import ReluNetwork, relu_network
+from grace.problem.budget import at_once
+from grace.problem.goal import Against, Flip, Goal
+from grace.problem.problem import Problem
+
+GRID = 48  # values of a black box's range, evenly spread
+OBSERVED = 24  # and as many that occur in training rows
+CLOSE = (0.0025, 0.005, 0.01, 0.05)  # of a spread: the nearest values looked at on both sides of the row's own
+ASKED = GRID + OBSERVED + 2 * len(CLOSE) + 2
+FARTHEST = 1000.0  # spreads: as far as one looks where a range has no end
+CHUNK_BYTES = 1 << 25
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Lines (N,), each a row whose `column` moves: the margins (N, P) at values of it (N, P) in rising order. `exact`
+    if the margin between two of them is at least what the straight line says."""
+
+    column: Tensor
+    points: Tensor
+    margin: Tensor
+    tolerance: float
+    exact: bool
+
+    @property
+    def holds(self) -> Tensor:
+        return self.margin >= self.tolerance
+
+    def runs(self) -> tuple[Tensor, Tensor]:
+        """The ends (N, P) of the run of values around each point for which the goal is reached; a point for which it
+        is not is its own run."""
+        holds = self.holds
+        place = torch.arange(holds.shape[1], device=holds.device).expand(holds.shape)
+        last = torch.where(holds, -1, place).cummax(dim=1).values
+        next_ = torch.where(holds, holds.shape[1], place).flip(1).cummin(dim=1).values.flip(1)
+        low = self._crossing(last.clamp_min(0), (last + 1).clamp_max(holds.shape[1] - 1), last >= 0)
+        high = self._crossing(next_.clamp_max(holds.shape[1] - 1), (next_ - 1).clamp_min(0), next_ < holds.shape[1])
+        return torch.where(holds, low, self.points), torch.where(holds, high, self.points)
+
+    def _crossing(self, fails: Tensor, works: Tensor, between: Tensor) -> Tensor:
+        """The last value on the way from a point that works to one that fails for which it is known that it works."""
+        end = self.points.gather(1, works)
+        if not self.exact:
+            return end
+        beyond = self.points.gather(1, fails)
+        inside, outside = self.margin.gather(1, works), self.margin.gather(1, fails)
+        share = ((inside - self.tolerance) / (inside - outside).clamp_min(1e-300)).clamp(0, 1)
+        return torch.where(between, end + share * (beyond - end), end)
+
+    def around(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        """The ends (N,) of the run around a value (N,), one of the points, of each line."""
+        place = (self.points == value[:, None]).to(torch.uint8).argmax(dim=1, keepdim=True)
+        low, high = self.runs()
+        return low.gather(1, place)[:, 0], high.gather(1, place)[:, 0]
+
+
+def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
+    """Lines through rows (N, d), one per row of the problem, along a numeric feature (N,) each. For a class, the margin
+    is that of the class that the row itself has."""
+    scores = problem.model.scores(rows)
+    goal = problem.goal
+    if isinstance(goal, Flip):
+        chosen = torch.where(goal.decided(scores), scores.argmax(dim=1), goal.margins(scores).argmax(dim=1))
+        goal = Against(chosen, goal.confidence, goal.shift)
+    network = relu_network(problem.model)
+    exact = network is not None and (isinstance(goal, Against) or problem.model.task == "regression")
+    low, high, value = (t.gather(1, column[:, None]) for t in (problem.low, problem.high, rows))
+    room = FARTHEST * problem.space.spread[column][:, None]
+    low, high = torch.maximum(low, value - room), torch.minimum(high, value + room)
+    parts, width = [], _width(problem, network if exact else None)
+    for here in torch.split(
+        torch.arange(len(rows), device=rows.device), max(1, at_once(CHUNK_BYTES, rows.device) // width)
+    ):
+        ends = (low[here], high[here], value[here])
+        if exact:
+            assert network is not None
+            line = _Line(network, network.first(rows[here]), network.weight.T[column[here]], value[here])
+            points = line.breakpoints(*ends)
+            margin = goal.select(here).margin(line.scores(points))
+        else:
+            points = _grid(problem, column[here], *ends)
+            margin = _asked(problem.model, goal.select(here), rows[here], column[here], points)
+        parts.append((points, margin))
+    most = max((points.shape[1] for points, _ in parts), default=1)
+    points, margin = (torch.cat([_padded(p[i], most) for p in parts]) if parts else low.expand(0, most) for i in (0, 1))
+    return Profiles(column, points, margin, problem.model.tolerance, exact)
+
+
+def _width(problem: Problem, network: ReluNetwork | None) -> int:
+    """Bytes that a line takes."""
+    if network is None:
+        return 8 * ASKED * problem.rows.shape[1]
+    units = [len(network.bias), *(len(bias) for _, bias in network.later)]
+    return 8 * 4 * sum(units) * max(units)
+
+
+def _padded(values: Tensor, most: int) -> Tensor:
+    """Values (N, P) with the last repeated."""
+    return torch.cat([values, values[:, -1:].expand(-1, most - values.shape[1])], dim=1)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A ReLU network along single features: the first layer (N, h) at one value (N, 1), and its slopes (N, h)."""
+
+    network: ReluNetwork
+    start: Tensor
+    slope: Tensor
+    value: Tensor
+
+    def first(self, points: Tensor) -> Tensor:
+        return torch.addcmul(self.start[:, None], (points - self.value)[:, :, None], self.slope[:, None])
+
+    def scores(self, points: Tensor) -> Tensor:
+        return self.network.rest(self.first(points))
+
+    def breakpoints(self, low: Tensor, high: Tensor, value: Tensor) -> Tensor:
+        """The ends of the range, the value, and all breakpoints between (N, P), sorted, the last repeated."""
+        switch = self.value - self.start / self.slope
+        points = _sorted(torch.cat([low, high, value], dim=1), switch, low, high)
+        for depth in range(1, len(self.network.later)):
+            z = self.first(points)
+            for weight, bias in self.network.later[:depth]:
+                z = torch.nn.functional.linear(z.relu_(), weight, bias)
+            begin, end = z[:, :-1], z[:, 1:]
+            share = begin / (begin - end)
+            crossing = points[:, :-1, None] + share * points.diff(dim=1)[:, :, None]
+            crossing = torch.where(begin.sign() * end.sign() < 0, crossing, torch.nan)
+            points = _sorted(points, crossing.flatten(1), low, high)
+        return points
+
+
+def _sorted(points: Tensor, more: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Points (N, P) and those of some more (N, m) that lie within the range, in rising order, as few as need be."""
+    inside = (more > low) & (more < high)  # NaN is not
+    found = torch.where(inside, more, high).sort(dim=1).values
+    count = int(inside.sum(dim=1).max()) if len(more) else 0
+    return torch.cat([points, found[:, :count]], dim=1).sort(dim=1).values
+
+
+def _grid(problem: Problem, column: Tensor, low: Tensor, high: Tensor, value: Tensor) -> Tensor:
+    """Values (N, P) to ask a black box about: over the whole range, close to the row's own, and observed ones."""
+    spread = problem.space.spread[column][:, None]
+    share = torch.linspace(0, 1, GRID, dtype=value.dtype, device=value.device)
+    close = torch.tensor([*(-c for c in CLOSE), 0.0, *CLOSE], dtype=value.dtype, device=value.device)
+    parts = [low + (high - low) * share, value + spread * close]
+    if problem.background is not None:
+        quantiles = torch.linspace(0, 1, OBSERVED, dtype=value.dtype, device=value.device)
+        features, place = torch.unique(column, return_inverse=True)
+        seen = problem.background.rows[:, features].sort(dim=0).values
+        parts.append(seen[(quantiles * (len(seen) - 1)).round().long()].T[place])
+    points = torch.cat(parts, dim=1)
+    whole = problem.space.is_integer[column][:, None]
+    points = torch.where(whole & (points != value), points.round(), points)
+    return torch.cat([points.clamp(low, high), value], dim=1).sort(dim=1).values
+
+
+def _asked(model: Model, goal: Goal, rows: Tensor, column: Tensor, points: Tensor) -> Tensor:
+    """The margins (N, P) of rows with points in the place of one feature."""
+    tried = rows[:, None].repeat(1, points.shape[1], 1)
+    tried.scatter_(2, column[:, None, None].expand(-1, points.shape[1], 1), points[:, :, None])
+    scores = model.scores(tried.flatten(0, 1))
+    return goal.margin(scores.reshape(*points.shape, -1))

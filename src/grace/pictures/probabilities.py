@@ -1,0 +1,153 @@
+"""How sure the model is of each class, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from grace.explain.explanation import Explanation
+from grace.models.threshold import lines
+from grace.pictures.drawing import (
+    Axis,
+    Dot,
+    Drawing,
+    Mark,
+    Path,
+    Rect,
+    Text,
+    arrow,
+    fit,
+    line,
+    percent,
+    text_width,
+    was,
+    would_be,
+)
+from grace.schema.features import Value
+from grace.schema.schema import Schema
+from grace.text import languages, sentence
+
+MOST = 4  # classes shown
+STEP = 27.0
+
+
+def lines_of(e: Explanation) -> list[tuple[str, str, float, float]]:
+    """Word, colour, probability before and after: both classes, the strongest others, the rest together."""
+    out: list[tuple[str, str, float, float]] = []
+    both = [e.original_class] + ([] if e.contrast_class is None else [e.contrast_class])
+    for of, role in zip(both, ("old", "new"), strict=False):
+        out.append((e.words.class_word(of), role, e.probability(of), e.probability(of, after=True)))
+    rest = [(c, b, a) for c, b, a in zip(e.classes, e.before, e.after, strict=True) if c not in both]
+    rest.sort(key=lambda other: -max(other[1:]))
+    free = MOST - len(out)
+    kept = rest if len(rest) <= free else rest[: free - 1]
+    out += [(e.words.class_word(c), "soft", b, a) for c, b, a in kept]
+    left = rest[len(kept) :]
+    if left:
+        named = languages.load(e.words.language).PICTURES["other_classes"].format(n=len(left))
+        out.append((named, "soft", sum(b for _, b, _ in left), sum(a for _, _, a in left)))
+    return out
+
+
+@dataclass(frozen=True)
+class CutoffLine:
+    """The probability at which one of two classes starts to be decided."""
+
+    of: Value
+    share: float
+    said: str
+
+
+def cutoff_line(e: Explanation) -> CutoffLine | None:
+    """The line to cross, where a cut-off was set; of more than two classes there is no single one."""
+    found = lines(e.cutoffs, e.classes)
+    if not found:
+        return None
+    of = e.cutoffs[0][0] if len(e.cutoffs) == 1 else e.classes[1]
+    code = e.words.language
+    said = languages.load(code).PICTURES["cutoff"].format(share=fit_percent(found[of], code))
+    return CutoffLine(of, found[of], said)
+
+
+def fit_percent(share: float, code: str) -> str:
+    """A cut-off in as many digits as it has, up to four."""
+    return f"{sentence.number(Decimal(f'{share * 100:.4g}'), code)} %"
+
+
+def cutoff_words(named: Sequence[tuple[Value, float]], words: Schema) -> str:
+    """By which rule classes are decided, as a sentence; empty where it is the most probable one."""
+    said = [(words.class_word(c), fit_percent(share, words.language)) for c, share in named]
+    spoken = languages.load(words.language).PICTURES
+    if len(said) == 1:
+        return spoken["cutoff_rule"].format(outcome=said[0][0], share=said[0][1])
+    listed = ", ".join(f"{word} {share}" for word, share in said)
+    return spoken["cutoff_rules"].format(cutoffs=listed) if said else ""
+
+
+def class_panel(e: Explanation, width: float) -> Drawing:
+    """What a model decides that does not say how sure it is."""
+    spoken = languages.load(e.words.language).PICTURES
+    said, note = spoken["decides"], spoken["no_probabilities"]
+    marks: list[Mark] = [Text(0, 15, said, 13, bold=True)]
+    words = [(e.words.class_word(e.original_class), "old")]
+    if e.contrast_class is not None:
+        words.append((e.words.class_word(e.contrast_class), "new"))
+    y = 22.0
+    for i, (word, role) in enumerate(words):
+        middle = y + STEP / 2
+        marks.append(was(6, middle) if i == 0 else would_be(6, middle))
+        marks.append(Text(20, middle + 4, fit(word, width - 20, 12, bold=True), 12, role, bold=True))
+        y += STEP
+    marks.append(Text(0, y + 14, fit(note, width, 11), 11, "soft"))
+    parts = [spoken[when].format(outcome=word) for when, (word, _) in zip(("now", "then"), words, strict=False)]
+    return Drawing(width, y + 20, said, " ".join([*parts, note]), tuple(marks))
+
+
+def chances_panel(e: Explanation, width: float) -> Drawing:
+    """A line from 0 to 100 % for each class, with the probability before and after, and the cut-off on the line of
+    the class that has one."""
+    rows = lines_of(e)
+    cutoff = cutoff_line(e)
+    moved = e.success
+    spoken = languages.load(e.words.language).PICTURES
+    marks: list[Mark] = [Text(0, 15, spoken["how_sure"], 13, bold=True)]
+    said = [f"{percent(b)} → {percent(a)}" if moved else percent(b) for _, _, b, a in rows]
+    gutter = min(max(text_width(word, 12, bold=True) for word, *_ in rows) + 14, width * 0.42)
+    right = width - max(text_width(s, 12, bold=True) for s in said) - 16
+    axis = Axis(0, 1, gutter, right)
+    y = 22.0
+    for (word, role, before, after), values in zip(rows, said, strict=True):
+        middle = y + STEP / 2
+        bold = role != "soft"
+        marks.append(Text(0, middle + 4, fit(word, gutter - 8, 12, bold), 12, role, bold=bold))
+        marks.append(line(axis.left, middle, axis.right, middle, width=4))
+        if cutoff is not None and word == e.words.class_word(cutoff.of):
+            marks.append(line(axis(cutoff.share), middle - 9, axis(cutoff.share), middle + 9, "ink", 1.4))
+        a, b = (axis(before), middle), (axis(after), middle)
+        if moved:
+            marks += [*arrow(a, b, role), was(*a), would_be(*b)] if bold else _quiet(a, b)
+        else:
+            marks += [Rect(axis.left, middle - 2, a[0] - axis.left, 4, role, 0.5, 2), was(*a)]
+        marks.append(Text(width, middle + 4, values, 12, role if bold else "soft", "end", bold))
+        y += STEP
+    scale = [(0.0, "0"), (0.5, "50 %"), (1.0, "100 %")]
+    if cutoff is not None:
+        scale[1] = (cutoff.share, cutoff.said)
+        scale = [tick for tick in scale if tick is scale[1] or abs(tick[0] - cutoff.share) > 0.2]
+    for share, word in scale if cutoff is not None or axis.right - axis.left > 110 else scale[::2]:
+        marks.append(Path((((axis(share), y), (axis(share), y + 3)),), stroke="line"))
+        marks.append(Text(axis(share), y + 14, word, 11, "soft", "middle"))
+    words = "; ".join(f"{word}: {values}" for (word, *_), values in zip(rows, said, strict=True))
+    if cutoff is not None:
+        words += f"; {spoken['cutoff_of'].format(cutoff=cutoff.said, outcome=e.words.class_word(cutoff.of))}"
+    return Drawing(width, y + 20, spoken["how_sure"], words + ".", tuple(marks))
+
+
+def _quiet(a: tuple[float, float], b: tuple[float, float]) -> list[Mark]:
+    """A class that is neither of the two."""
+    return [
+        *arrow(a, b, "soft", gap=6, width=1.2),
+        Dot(*a, 3.6, "circle", "paper", "soft", 1.6),
+        Dot(*b, 4.6, "diamond", "soft", "paper", 1.0),
+    ]

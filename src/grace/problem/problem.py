@@ -1,0 +1,125 @@
+"""A batch of rows to answer, and everything a method may use to answer it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from grace.errors import GraceError
+from grace.models.base import Model, checked_scores
+from grace.problem.goal import Goal
+from grace.problem.neighbours import Points
+from grace.problem.space import Space
+
+
+@dataclass(frozen=True)
+class Background:
+    """Training rows with the model's own view of them."""
+
+    rows: Tensor
+    scores: Tensor
+    coordinates: Tensor  # see Space.euclidean
+
+    @classmethod
+    def of(cls, model: Model, space: Space, rows: Tensor, scores: Tensor | None = None) -> Background:
+        """With the scores where they are known already."""
+        return cls(rows, checked_scores(model, rows) if scores is None else scores, space.euclidean(rows))
+
+    @property
+    def classes(self) -> Tensor:
+        return self.scores.argmax(dim=1)
+
+    @cached_property
+    def points(self) -> Points:
+        """The rows, to look for near ones."""
+        return Points.of(self.coordinates)
+
+    @cached_property
+    def by_class(self) -> list[tuple[Tensor, Points]]:
+        """Positions and points of the rows of each class that has any."""
+        members = [positions(self.classes == c) for c in range(self.scores.shape[1])]
+        return [(index, Points.of(self.coordinates[index])) for index in members if len(index)]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Find for each row a contrastive one: reach the goal, change at most `max_features`, no two of
+    them in `conflict` (SU > gamma), only `free` ones, and only to values from `low` to `high`."""
+
+    model: Model
+    space: Space
+    goal: Goal
+    rows: Tensor
+    low: Tensor
+    high: Tensor
+    free: Tensor
+    conflict: Tensor
+    max_features: int = 5
+    prefer: str = "fewest"
+    among: str = "nearest"
+    steps: int = 200
+    neighbours: int = 4
+    local_model: str = "logistic"
+    as_printed: bool = False
+    background: Background | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def direct(self) -> bool:
+        """Whether it can be solved without torch recording anything."""
+        return self.model.direct and self.goal.leads and not self.as_printed
+
+    def select(self, index: Tensor) -> Problem:
+        """The same problem for some of the rows."""
+        part = object.__new__(Problem)  # `replace` takes longer than the rest
+        rows, low, high, free = (t.index_select(0, index) for t in (self.rows, self.low, self.high, self.free))
+        part.__dict__.update(self.__dict__, goal=self.goal.select(index), rows=rows, low=low, high=high, free=free)
+        return part
+
+    def land(self, point: Tensor) -> Tensor:
+        """P, with the limits of each row."""
+        return self.space.land(point, self.low, self.high)
+
+    def inside(self, rows: Tensor) -> Tensor:
+        """Whether each cell, if it was changed, was changed as it may."""
+        space = self.space
+        fits = (rows >= self.low) & (rows <= self.high)
+        if space.has_integers:
+            fits &= ~space.is_integer | (rows == rows.round())
+        for j in space.categorical:
+            fits[:, j] &= torch.isin(rows[:, j].long(), space.open[j])
+        return (fits & self.free) | (rows == self.rows)
+
+    def margin(self, rows: Tensor) -> Tensor:
+        """The goal's margin of one candidate (n, d) per row, or of several (n, m, d)."""
+        scores = self.model.scores(rows.reshape(-1, rows.shape[-1]))
+        return self.goal.margin(scores.reshape(*rows.shape[:-1], scores.shape[-1]))
+
+    def reached(self, rows: Tensor) -> Tensor:
+        """Whether candidates reach the goal."""
+        return self.margin(rows) >= self.model.tolerance
+
+    def redundant(self, rows: Tensor) -> Tensor:
+        """Whether two of the changed features are in conflict."""
+        changed = rows != self.rows
+        some = positions(changed.any(dim=0))  # few: the square of all features would be large
+        if len(some) < 2:
+            return torch.zeros_like(changed[:, 0])
+        changed = changed[:, some].to(torch.float64)
+        return ((changed @ self.conflict[some][:, some].to(torch.float64)) * changed).sum(dim=1) > 0
+
+    def known_rows(self, method: str) -> Background:
+        """The background, or an error that says which method needs it."""
+        if self.background is None:
+            raise GraceError(f"{method} needs training rows; give train= to Explainer, or save with background rows")
+        return self.background
+
+
+def positions(mask: Tensor) -> Tensor:
+    """The indices where a 1-D mask is true."""
+    return torch.nonzero(mask)[:, 0]

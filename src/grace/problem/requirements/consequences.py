@@ -1,0 +1,294 @@
+"""Rows that keep rules, and features that follow others.
+
+What a search moves is the intervention. The row that the model sees is made from it: features that a rule decides, or
+that go with others by what was learnt, follow. The steps are those of abduction, action and prediction (Pearl 2009),
+but what is learnt is association, not cause. A learnt one keeps what the row has beyond expectation; one that is itself
+changed does not follow. For this every candidate carries, in one
+more column that cannot change, the number of the row it came from.
+
+A row that breaks a rule itself may be explained by changes to other features; whatever touches the rule has to keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grace.errors import GraceError
+from grace.explain.solve import Answers
+from grace.models.base import Model, checked_scores
+from grace.problem.decimals import Decimals
+from grace.problem.goal import Goal
+from grace.problem.problem import Background, Problem
+from grace.problem.requirements.dependence import Dependence, coordinates
+from grace.problem.space import Space
+from grace.schema.features import Categorical, Floats, Numeric
+from grace.schema.rules import Equal, Follows, Rule, Sum
+from grace.schema.rules.keeping import Kept, decided, digits_of, kept_by, summed
+from grace.schema.schema import Schema
+
+ORIGIN = Numeric(name="the row it came from", low=0.0, high=1e12, spread=1e12, frozen=True)
+SAME = 1e-9  # of a spread: a difference by arithmetic alone
+LEAST = 0.1  # of a spread: the least by which a feature follows by what was learnt
+REPAIR = 0.01  # how little a broken rule counts in a search beside the goal: another feature may still mend it
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """A feature that follows its parents: to what is `expected` of them, if a rule says so exactly; else as far as
+    that moves."""
+
+    column: int
+    parents: tuple[int, ...]
+    exact: bool
+    expected: Callable[[Tensor], Tensor]
+
+
+# -- what follows what ----------------------------------------------------------------------------
+
+
+def deciding(schema: Schema, rules: Sequence[Rule]) -> list[Dependent]:
+    """The features that rules decide. Of an equation the first that may follow: not a frozen one, none that another
+    rule decides, nor one that it depends on itself. Where there is none, the rule is only checked."""
+    out: list[Dependent] = []
+    for rule in rules:
+        if isinstance(rule, Follows):
+            options = [_by_category(schema, rule)]
+        elif isinstance(rule, Equal):
+            options = [_by_sum(schema, rule, name) for name in (rule.feature, *(n for n, _ in rule.right.terms[::-1]))]
+        else:
+            continue
+        for option in options:
+            taken = schema.features[option.column].fixed or option.column in {d.column for d in out}
+            if not taken and ordered([*out, option]) is not None:
+                out.append(option)
+                break
+    return out
+
+
+def _by_category(schema: Schema, rule: Follows) -> Dependent:
+    table, of = decided(schema, rule), schema.index(rule.of)
+    return Dependent(schema.index(rule.feature), (of,), True, lambda rows: table.to(rows.device)[rows[:, of].long()])
+
+
+def _by_sum(schema: Schema, rule: Equal, name: str) -> Dependent:
+    """The equation solved for one of its features."""
+    apart = Sum(((rule.feature, 1.0),)).minus(rule.right)
+    factor = dict(apart.terms)[name]
+    terms = [(schema.index(n), -c / factor) for n, c in apart.terms if n != name]
+    constant = -apart.constant / factor
+
+    parents = tuple(j for j, _ in terms)
+    return Dependent(schema.index(name), parents, True, lambda rows: summed(rows, terms, constant))
+
+
+def learnt_dependent(schema: Schema, known: Dependence) -> Dependent:
+    """A feature that follows by what was learnt."""
+    parents = tuple(schema.index(n) for n in known.parents)
+
+    def expected(rows: Tensor) -> Tensor:
+        return (coordinates(schema, parents, rows) * known.weight.to(rows.device)).sum(dim=1) + known.constant
+
+    return Dependent(schema.index(known.feature), parents, False, expected)
+
+
+def ordered(dependents: Sequence[Dependent]) -> list[Dependent] | None:
+    """Each after those it depends on; None if they depend on each other in a circle."""
+    left, out = list(dependents), list[Dependent]()
+    while left:
+        waiting = {d.column for d in left}
+        ready = [d for d in left if not waiting & set(d.parents)]
+        if not ready:
+            return None
+        out += ready
+        left = [d for d in left if d not in ready]
+    return out
+
+
+# -- rows from interventions ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The rows that candidates come from, what was expected of their dependents, and the limits of each cell. Of one
+    that is `known` from training all rules are asked, as it is where a search may start from."""
+
+    rows: Tensor
+    known: Tensor
+    expected: Tensor
+    low: Tensor
+    high: Tensor
+
+    def take(self, index: Tensor) -> Origins:
+        parts = (self.rows, self.known, self.expected, self.low, self.high)
+        return Origins(*(part[index] for part in parts))
+
+
+class Realism:
+    """What rows have to be like in one call: the rules they keep and the features that follow."""
+
+    def __init__(self, schema: Schema, known: Sequence[Dependence]) -> None:
+        self.schema = schema
+        self.kept: tuple[Kept, ...] = kept_by(schema, schema.rules)
+        exact = deciding(schema, schema.rules)
+        found = ordered([*exact, *(learnt_dependent(schema, k) for k in known)])
+        if found is None:
+            names = ", ".join(repr(k.feature) for k in known)
+            raise GraceError(f"follow: {names} depend on each other in a circle, or by a rule; name other parents")
+        self.dependents = found
+        self.space = Space(schema)
+
+    def origins(self, rows: Tensor, known: int = 0) -> Origins:
+        """Rows to come from; the first ones are known from training."""
+        low, high, _ = self._on(rows).limits(rows)
+        expected = [d.expected(rows) for d in self.dependents]
+        first = torch.arange(len(rows), device=rows.device) < known
+        return Origins(rows, first, torch.stack(expected, dim=1) if expected else rows[:, :0], low, high)
+
+    def _on(self, rows: Tensor) -> Space:
+        if self.space.low.device != rows.device:
+            self.space = Space(self.schema, device=rows.device)
+        return self.space
+
+    def rows(self, moved: Tensor, origins: Origins) -> Tensor:
+        """The rows (m, d) that interventions lead to."""
+        space = self._on(moved)
+        out = moved.clone()
+        missing = space.missing(origins.rows) if self.dependents else None
+        for place, dependent in enumerate(self.dependents):
+            j, now, then = dependent.column, dependent.expected(out), origins.expected[:, place]
+            own, spread = origins.rows[:, j], space.spread[j]
+            if dependent.exact:
+                grid = Decimals.of(torch.full_like(own, digits_of(self.schema.features[j])))
+                value = grid.values(grid.nearest(now))
+                moves = (now - then).abs() > SAME * spread
+            else:
+                digits = space.digits[j].to(own.dtype).expand_as(own)
+                grid = Decimals.of(digits)
+                value = grid.values(grid.nearest(own + now - then))
+                value = torch.minimum(torch.maximum(value, origins.low[:, j]), origins.high[:, j])
+                least = torch.maximum(0.5 * 10.0**-digits, LEAST * spread)
+                moves = ((now - then).abs() >= least) & (moved[:, j] == own)
+            assert missing is not None
+            out[:, j] = torch.where(moves & ~missing[:, j], value, moved[:, j])
+        return out
+
+    def lack(self, rows: Tensor, origins: Origins) -> Tensor:
+        """How far rows (m,) are from keeping the rules that they touch, and what a rule decided from its range."""
+        changed = rows != origins.rows
+        total = torch.zeros_like(rows[:, 0])
+        for kept in self.kept:
+            touched = changed[:, list(kept.columns)].any(dim=1) if kept.columns else changed.any(dim=1)
+            total = total + torch.where(touched | origins.known, kept.lack(rows), 0.0)
+        space = self._on(rows)
+        for dependent in self.dependents:
+            if dependent.exact:
+                j = dependent.column
+                if isinstance(self.schema.features[j], Categorical):
+                    outside = (~torch.isin(rows[:, j].long(), space.open[j])).to(rows.dtype)
+                else:
+                    beyond = torch.maximum(origins.low[:, j] - rows[:, j], rows[:, j] - origins.high[:, j])
+                    outside = beyond.clamp_min(0) / space.spread[j]
+                total = total + torch.where(changed[:, j], outside, 0.0)
+        return total
+
+    # -- a problem in terms of interventions ------------------------------------------------------
+
+    def problem(self, problem: Problem) -> Problem:
+        """The same problem for interventions: one more column, and a model that sees the rows they lead to."""
+        known = problem.background
+        table = problem.rows if known is None else torch.cat([known.rows, problem.rows])
+        marks = torch.arange(len(table), dtype=table.dtype, device=table.device)[:, None]
+        many = len(table) - len(problem)
+        wide = replace(self.schema, features=(*self.schema.features, ORIGIN), rules=())
+        space = Space(wide, problem.model.vectors(), table.device, problem.space.norm)
+        free = torch.cat([problem.free, torch.zeros_like(problem.free[:, :1])], dim=1)
+        free[:, [d.column for d in self.dependents if d.exact]] = False
+        if known is not None:
+            rows = torch.cat([known.rows, marks[:many]], dim=1)
+            known = Background(rows, known.scores, space.euclidean(rows))
+        return replace(
+            problem,
+            model=Realised(problem.model, self, self.origins(table, many)),
+            goal=Keeping(problem.goal),
+            space=space,
+            rows=torch.cat([problem.rows, marks[many:]], dim=1),
+            low=torch.cat([problem.low, marks[many:]], dim=1),
+            high=torch.cat([problem.high, marks[many:]], dim=1),
+            free=free,
+            conflict=torch.nn.functional.pad(problem.conflict, (0, 1, 0, 1)),
+            background=known,
+        )
+
+    def told(self, answers: Answers) -> Answers:
+        """Answers about interventions as answers about rows, with what followed apart; the rules checked once more."""
+        moved, own = (torch.as_tensor(part[:, :-1]) for part in (answers.contrast, answers.rows))
+        origins = self.origins(own)
+        contrast = self.rows(moved, origins)
+        fine = (self.lack(contrast, origins) == 0).numpy()
+        success = answers.success & fine
+        final = np.where(success[:, None], contrast.numpy(), own.numpy())
+        return replace(
+            answers,
+            rows=own.numpy(),
+            contrast=final,
+            success=success,
+            followed=(final != own.numpy()) & (moved == own).numpy(),
+            checks={**answers.checks, "rules": fine & success},
+            alternatives=tuple(self.told(other) for other in answers.alternatives),
+        )
+
+    def retraced(self, moved: Floats, row: Floats) -> Floats:
+        """The rows that interventions (m, d) on a single row lead to."""
+        own = torch.as_tensor(np.broadcast_to(row, moved.shape).copy())
+        return np.asarray(self.rows(torch.as_tensor(moved), self.origins(own)).numpy())
+
+
+class Realised(Model):
+    """A model asked about the rows that interventions lead to; behind its scores, how far those are from being allowed,
+    below 0, or infinity where they are."""
+
+    stepwise = True
+
+    def __init__(self, model: Model, realism: Realism, origins: Origins) -> None:
+        self.model, self.realism, self.table = model, realism, origins
+        self.classes, self.schema, self.task, self.device = model.classes, model.schema, model.task, model.device
+        self.tolerance = model.tolerance
+
+    @property
+    def width(self) -> int:
+        return self.model.width + 1
+
+    @property
+    def reported(self) -> int:
+        return self.model.reported
+
+    def scores(self, rows: Tensor) -> Tensor:
+        origins = self.table.take(rows[:, -1].long())
+        real = self.realism.rows(rows[:, :-1], origins)
+        lack = self.realism.lack(real, origins)
+        room = torch.where(lack > 0, -REPAIR * lack, torch.inf)
+        return torch.cat([checked_scores(self.model, real), room[:, None]], dim=1)
+
+
+@dataclass(frozen=True)
+class Keeping(Goal):
+    """A goal that has to be reached by a row that is allowed."""
+
+    goal: Goal
+
+    def margins(self, scores: Tensor) -> Tensor:
+        return torch.minimum(self.goal.margins(scores[..., :-1]), scores[..., -1:])
+
+    def pick(self, per_class: Tensor) -> Tensor:
+        return self.goal.pick(per_class)
+
+    def winners(self, scores: Tensor) -> Tensor:
+        return self.goal.winners(scores[..., :-1])
+
+    def select(self, index: Tensor) -> Keeping:
+        return Keeping(self.goal.select(index))

@@ -1,0 +1,134 @@
+"""How typical a contrastive row is of its new class, and answers that have to be typical.
+
+Per class, the Mahalanobis distance from the training rows that the model puts there (shrunk covariance: Ledoit and Wolf
+2004), numbers in units of their spread and categories as coordinates of their own. A row is as typical as the share of
+those rows that lie farther out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grace.explain.solve import Answers
+from grace.models.base import Model, checked_scores
+from grace.problem.goal import Goal
+from grace.problem.space import Space
+from grace.schema.features import Floats
+
+if TYPE_CHECKING:
+    from grace.explain.explainer import Explainer
+
+FEW = 10  # rows of a class that are too few to know it
+
+
+@dataclass(frozen=True)
+class Typicality:
+    """What the rows of each class look like: centres (c, p), precisions (c, p, p), and how far out their own rows
+    lie, sorted (one tensor per class; empty for a class that is not known)."""
+
+    space: Space
+    centre: Tensor
+    precision: Tensor
+    known: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, space: Space, rows: Tensor, classes: Tensor, count: int) -> Typicality:
+        from sklearn.covariance import LedoitWolf
+
+        points = space.euclidean(rows)
+        width = points.shape[1]
+        centre, precision = points.new_zeros(count, width), points.new_zeros(count, width, width)
+        members: list[Tensor] = []
+        for c in range(count):
+            own = points[classes == c]
+            if len(own) < FEW:
+                members.append(own.new_zeros(0))
+                continue
+            shape = LedoitWolf().fit(own.cpu().numpy())
+            centre[c] = torch.as_tensor(shape.location_, device=points.device)
+            precision[c] = torch.as_tensor(shape.precision_, device=points.device)
+            apart = own - centre[c]
+            members.append(((apart @ precision[c]) * apart).sum(dim=1).clamp_min(0).sqrt().sort().values)
+        return cls(space, centre, precision, tuple(members))
+
+    def distance(self, rows: Tensor) -> Tensor:
+        """How far out (n, c) each row lies in each class; infinite in a class that is not known."""
+        apart = self.space.euclidean(rows)[:, None] - self.centre
+        square = torch.einsum("ncp,cpq,ncq->nc", apart, self.precision, apart).clamp_min(0)
+        empty = torch.tensor([len(k) == 0 for k in self.known], device=rows.device)
+        return square.sqrt().masked_fill(empty, torch.inf)
+
+    def percentile(self, rows: Tensor) -> Tensor:
+        """The share (n, c) of each class's rows that lie farther out than the row."""
+        distance = self.distance(rows)
+        out = torch.zeros_like(distance)
+        for c, known in enumerate(self.known):
+            if len(known):
+                nearer = torch.searchsorted(known, distance[:, c].contiguous(), right=False)
+                out[:, c] = 1 - nearer.to(out.dtype) / len(known)
+        return out
+
+    def limit(self, share: float) -> Tensor:
+        """How far out (c,) a row may lie to be as typical as this share."""
+        last = [min(len(k) - 1, int((1 - share) * len(k))) for k in self.known]
+        ends = [k[i] if len(k) else k.new_zeros(()) for k, i in zip(self.known, last, strict=True)]
+        return torch.stack(ends)
+
+
+class Judged(Model):
+    """A model and what is typical, side by side: after its scores, how much nearer than the limit a row lies in each
+    class, as a share of the limit."""
+
+    stepwise = True
+
+    def __init__(self, model: Model, typicality: Typicality, share: float) -> None:
+        self.model, self.typicality = model, typicality
+        self.limit = typicality.limit(share).clamp_min(1e-9)
+        self.classes, self.schema, self.task, self.device = model.classes, model.schema, model.task, model.device
+        self.tolerance = model.tolerance
+
+    @property
+    def width(self) -> int:
+        return self.model.width + len(self.limit)
+
+    @property
+    def reported(self) -> int:
+        return self.model.reported
+
+    def scores(self, rows: Tensor) -> Tensor:
+        room = 1 - self.typicality.distance(rows) / self.limit
+        return torch.cat([checked_scores(self.model, rows), room.clamp_min(-1e9)], dim=1)
+
+
+@dataclass(frozen=True)
+class Typical(Goal):
+    """A goal that has to be reached by a row that is typical enough of the class it then has."""
+
+    goal: Goal
+    classes: int
+
+    def margins(self, scores: Tensor) -> Tensor:
+        room = self.goal.pick(scores[..., -self.classes :])
+        return torch.minimum(self.goal.margins(scores[..., : -self.classes]), room)
+
+    def pick(self, per_class: Tensor) -> Tensor:
+        return self.goal.pick(per_class)
+
+    def winners(self, scores: Tensor) -> Tensor:
+        return self.goal.winners(scores[..., : -self.classes])
+
+    def select(self, index: Tensor) -> Typical:
+        return Typical(self.goal.select(index), self.classes)
+
+
+def plausibility(explainer: Explainer, answers: Answers) -> Floats:
+    """How typical each contrastive row is of its class: the share of the class's training rows that lie farther
+    out; NaN where there is no answer."""
+    share = explainer.typicality().percentile(explainer.tensor(answers.contrast)).cpu().numpy()
+    own = share[np.arange(len(share)), answers.after.argmax(axis=1)]
+    return np.where(answers.success, own, np.nan)

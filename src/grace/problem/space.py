@@ -1,0 +1,201 @@
+"""The coordinates in which a contrastive row is sought.
+
+A numeric feature is one coordinate. A categorical feature is a block of coordinates: the vectors that
+the model has learnt for its categories, or one-hot vectors where it has learnt none. Every length is
+measured in units of the feature's spread; a typical change of category has length 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from grace.schema.features import MISSING, Categorical, Numeric
+from grace.schema.schema import Schema
+
+NORMS = {"l1": 1.0, "l2": 2.0, "linf": float("inf")}
+
+
+class Space:
+    """dom(X) in tensors: lifting rows into coordinates, landing on rows again, measuring."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        vectors: Mapping[int, Tensor] | None = None,
+        device: torch.device | str = "cpu",
+        norm: str = "l1",
+    ) -> None:
+        def tensor(values: object, dtype: torch.dtype = torch.float64) -> Tensor:
+            return torch.as_tensor(values, dtype=dtype, device=device)
+
+        self.norm = norm
+        low, high = schema.bounds()
+        self.low, self.high = tensor(low), tensor(high)
+        numeric = [f for f in schema.features if isinstance(f, Numeric)]
+        self.is_numeric = tensor([isinstance(f, Numeric) for f in schema.features], torch.bool)
+        self.is_integer = tensor([isinstance(f, Numeric) and bool(f.integer) for f in schema.features], torch.bool)
+        self.has_integers = any(isinstance(f, Numeric) and bool(f.integer) for f in schema.features)
+        self.digits = tensor([f.digits if isinstance(f, Numeric) else 0 for f in schema.features], torch.int64)
+        self.weight = tensor([f.cost for f in schema.features])
+        self.fixed = tensor([f.fixed for f in schema.features], torch.bool)
+        self.upward = tensor([f.increase_only for f in schema.features], torch.bool)
+        self.downward = tensor([f.decrease_only for f in schema.features], torch.bool)
+        self.one_way = any(f.increase_only or f.decrease_only for f in schema.features)
+        self.spread = tensor([f.spread or 1.0 for f in schema.features])
+        self.gap = tensor([f.gap if isinstance(f, Numeric) else torch.nan for f in schema.features])
+        self.measured = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
+        self.has_unordered = any(isinstance(f, Categorical) and not f.ordered for f in schema.features)
+        self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
+        self.vectors: dict[int, Tensor] = {}
+        self.open: dict[int, Tensor] = {}
+        self.hidden: dict[int, int] = {}  # the categories that are missing cells to the model
+        self.unranked: dict[int, Tensor] = {}  # where categories go one way only, those that stand outside their order
+        self.blocks: dict[int, slice] = {}
+        owner = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
+        scale = [f.spread or 1.0 for f in numeric]
+        self.plain = len(owner)  # the numeric coordinates come first
+        for j in self.categorical:
+            feature = schema.features[j]
+            assert isinstance(feature, Categorical)
+            count = len(feature.categories)
+            if feature.gaps:
+                self.hidden[j] = feature.categories.index(MISSING)
+            vector = (vectors or {}).get(j)
+            table = torch.eye(count, dtype=torch.float64) if vector is None else vector.detach()
+            self.vectors[j] = tensor(table)
+            self.open[j] = tensor(schema.open_codes(j), torch.int64)
+            if feature.increase_only or feature.decrease_only:
+                apart_from = [k for k, c in enumerate(feature.categories) if c in (MISSING, feature.other or MISSING)]
+                self.unranked[j] = tensor(apart_from, torch.int64)
+            self.blocks[j] = slice(len(owner), len(owner) + table.shape[1])
+            owner += [j] * table.shape[1]
+            apart = torch.pdist(tensor(table)).mean() if count > 1 else torch.tensor(0.0)
+            scale += [float(apart) or 1.0] * table.shape[1]
+        self.owner = tensor(owner, torch.int64)
+        self.scale = tensor(scale)
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def numbers(self, values: Tensor) -> Tensor:
+        """The part of the numeric features in values (..., d); choosing all of them would take time."""
+        return values[..., self.is_numeric] if self.categorical else values
+
+    def lift(self, rows: Tensor) -> Tensor:
+        """The coordinates of rows."""
+        if not self.categorical:
+            return rows
+        parts = [self.numbers(rows)]
+        parts += [self.vectors[j][rows[:, j].long()] for j in self.categorical]
+        return torch.cat(parts, dim=1)
+
+    def limits(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Lowest and highest new value of each cell, and whether it may change at all."""
+        low, high = self.low.expand_as(rows), self.high.expand_as(rows)
+        if self.one_way:
+            low = torch.where(self.upward, torch.maximum(low, rows), low)
+            high = torch.where(self.downward, torch.minimum(high, rows), high)
+        if self.has_integers:
+            low, high = torch.where(self.is_integer, low.ceil(), low), torch.where(self.is_integer, high.floor(), high)
+        free = ~self.fixed & (low <= high) & ~((low == rows) & (high == rows)) & (rows != self.gap)
+        for j in self.categorical:
+            others = ((self.open[j] != rows[:, [j]]) & self.between(j, low, high)).any(dim=1)
+            free[:, j] = ~self.fixed[j] & others & (rows[:, j] != self.hidden.get(j, -1))
+            if j in self.unranked:
+                free[:, j] &= ~torch.isin(rows[:, j].long(), self.unranked[j])
+        return low, high, free
+
+    def between(self, j: int, low: Tensor, high: Tensor) -> Tensor:
+        """Which open categories (n, open) lie within the limits of each row: all, unless they may go one way only."""
+        return (self.open[j] >= low[:, [j]]) & (self.open[j] <= high[:, [j]])
+
+    def land(self, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """P: the row within the limits nearest to a point. A category is the one with the nearest vector."""
+        rows = point
+        if self.categorical:
+            rows = point.new_zeros(len(point), len(self.spread))
+            rows[:, self.is_numeric] = point[:, : self.plain]
+        rows = rows.clamp(low, high)
+        if self.has_integers:
+            rows = torch.where(self.is_integer, rows.round(), rows)
+        for j in self.categorical:
+            table = self.vectors[j][self.open[j]]
+            apart = (point[:, None, self.blocks[j]] - table).square().sum(dim=2)
+            if j in self.unranked:
+                apart = torch.where(self.between(j, low, high), apart, 2 * apart.amax(dim=1, keepdim=True) + 1)
+            rows[:, j] = self.open[j][nearly_first(apart)].to(rows.dtype)
+        return rows
+
+    def missing(self, rows: Tensor) -> Tensor:
+        """Which cells are missing to the model."""
+        out = rows == self.gap
+        for j, code in self.hidden.items():
+            out[:, j] = rows[:, j] == code
+        return out
+
+    def per_coordinate(self, per_feature: Tensor) -> Tensor:
+        """A value per feature, repeated for each of its coordinates."""
+        return per_feature[..., self.owner] if self.categorical else per_feature
+
+    def per_feature(self, values: Tensor) -> Tensor:
+        """A value per coordinate, summed over the coordinates of each feature."""
+        if not self.categorical:
+            return values
+        out = values.new_zeros(len(values), len(self.spread))
+        return out.index_add_(1, self.owner, values)
+
+    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
+        """In units of the spread, weighted by cost; ordered categories by rank, any other changed category counts 1.
+        L1, L2 or the maximum."""
+        length: Tensor = torch.linalg.vector_norm(self.cost(rows, others), ord=NORMS[self.norm], dim=-1)
+        return length
+
+    def cost(self, rows: Tensor, others: Tensor) -> Tensor:
+        """The part of each feature in the distance."""
+        apart = others - rows
+        length = apart.abs() / self.spread
+        if self.has_unordered:
+            length = torch.where(self.measured, length, (apart != 0).to(apart.dtype))
+        return self.weight * length
+
+    def gain(self, rows: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        """The most that each feature could bring within its range if the slope stayed as it is."""
+        x, g = self.numbers(rows), slope[:, : self.plain]
+        most = torch.maximum(g * (self.numbers(high) - x), g * (self.numbers(low) - x))
+        if not self.categorical:
+            return most
+        out = rows.new_zeros(rows.shape)
+        out[:, self.is_numeric] = most
+        for j in self.categorical:
+            table = self.vectors[j]
+            move = table[self.open[j]] - table[rows[:, j].long()][:, None]
+            won = (move * slope[:, None, self.blocks[j]]).sum(dim=2)
+            out[:, j] = (won.masked_fill(~self.between(j, low, high), 0) if j in self.unranked else won).amax(dim=1)
+        return out
+
+    def euclidean(self, rows: Tensor) -> Tensor:
+        """Coordinates whose Euclidean distance counts 1 for a spread and 1 for another category."""
+        parts = [self.numbers(rows) / self.numbers(self.spread)]
+        for j in self.categorical:
+            if self.measured[j]:
+                parts.append(rows[:, [j]] / self.spread[j])
+                continue
+            parts.append(torch.nn.functional.one_hot(rows[:, j].long(), len(self.vectors[j])) / 2**0.5)
+        return torch.cat(parts, dim=1)
+
+
+def nearly_first(values: Tensor) -> Tensor:
+    """argmin along the last dimension; values equal but for rounding go to the lower index."""
+    least = values.amin(dim=-1, keepdim=True)
+    slack = 1e-9 * values.abs().amax(dim=-1, keepdim=True).clamp_min(1e-300)
+    index = torch.arange(values.shape[-1], device=values.device)
+    return torch.where(values <= least + slack, index, values.shape[-1]).amin(dim=-1)
+
+
+def nearly_sorted(values: Tensor) -> Tensor:
+    """Indices by descending value; values equal but for rounding keep the lower index first."""
+    top = values.abs().amax(dim=-1, keepdim=True).clamp_min(1e-300)
+    return (-(values / top * 1e9).round()).argsort(dim=-1, stable=True)

@@ -1,0 +1,59 @@
+"""Proofs: for a ReLU network, that no row with at most k changed features reaches the goal.
+
+Branch and bound. A node says which features are changed (each within a sub-range, or to some of its categories), which
+are open, and how many of the open ones may still change; `relaxation` bounds it. A node whose bound is below zero
+by more than rounding can explain is done; every other one also gives a point to try. A node with open features is
+replaced by one node for each next feature that may change (downwards, upwards, or to another category), those that
+promise more being left alone in it; a node in which all is decided has its ranges halved. All rows and nodes are worked
+on together.
+
+The proof is over the continuous box, with whole numbers and categories as such, and keeps frozen and one-way features
+and SU <= gamma. Under confidence it proves a necessary condition, which is sound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import torch
+from torch import Tensor
+
+from grace.errors import GraceError
+from grace.models.relu import ReluNetwork, relu_network
+from grace.problem.problem import Problem
+from grace.proofs.prover import BYTES, FOUND, OPEN, PROVEN, Prover, Verdicts
+from grace.proofs.relaxation import LISTED
+
+__all__ = ["FOUND", "OPEN", "PROVEN", "Verdicts", "network_of", "prove"]
+
+
+def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
+    """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, giving up
+    on a row after `budget` seconds of work."""
+    network = network_of(problem)
+    endless = problem.free & problem.space.is_numeric & ~torch.isfinite(problem.high - problem.low)
+    if endless.any():
+        schema, place = problem.model.schema, int(endless.any(dim=0).nonzero()[0])
+        name = place if schema is None else schema.names[place]
+        raise GraceError(
+            "feature {name!r} has no finite range, which a proof needs; give it low and high in the schema", name=name
+        )
+    most = most.to(problem.rows.device)
+    widest = max(len(bias) for _, bias in network.later[:-1]) if network.later[:-1] else 1
+    row_bytes = 8 * len(network.bias) * (2 * problem.rows.shape[1] + 4 * LISTED) + 16 * widest * problem.rows.shape[1]
+    step = max(1, BYTES[problem.rows.device.type] // row_bytes)
+    parts = []
+    for begin in range(0, len(problem), step):
+        index = torch.arange(begin, min(begin + step, len(problem)), device=most.device)
+        parts.append(Prover(problem.select(index), network, most[index], budget).run())
+    return Verdicts(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(Verdicts)))
+
+
+def network_of(problem: Problem) -> ReluNetwork:
+    """The model of a problem as a ReLU network, which a proof needs."""
+    network = relu_network(problem.model)
+    if network is None:
+        raise GraceError(
+            "a proof needs a network of Linear and ReLU layers: one trained here, or nn.Sequential without encode"
+        )
+    return network

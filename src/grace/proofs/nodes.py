@@ -1,0 +1,94 @@
+"""The nodes of a branch and bound over the features of rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from grace.problem.problem import Problem, positions
+
+THINNEST = 1e-10  # a range of this share of the whole is not halved any more
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A stack of nodes: some features are changed, some open, the others left alone."""
+
+    row: Tensor  # (N,) position of the row
+    target: Tensor  # (N,) the class that is to win
+    feature: Tensor  # (N, k) the changed features, those with `real`
+    real: Tensor
+    low: Tensor  # (N, k) their ranges
+    high: Tensor
+    options: Tensor  # (N, all categories) that a changed feature may still have
+    open: Tensor  # (N, d) features that may still change; (N, 0) if all is decided
+    left: Tensor  # (N,) how many of them
+    bound: Tensor  # (N,)
+    slack: Tensor  # (N,) what rounding may have cost
+    reach: Tensor  # (N, d) what each open feature brings at most in the relaxation
+    slope: Tensor  # (N, d) of the relaxation, in the open features
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def at(self, index: Tensor | slice) -> Nodes:
+        if isinstance(index, slice):
+            return Nodes(**{name: getattr(self, name)[index] for name in NAMES})
+        return Nodes(**{name: getattr(self, name).index_select(0, index) for name in NAMES})
+
+    @classmethod
+    def join(cls, parts: list[Nodes]) -> Nodes:
+        return cls(**{name: torch.cat([getattr(p, name) for p in parts]) for name in NAMES})
+
+
+NAMES = [f.name for f in fields(Nodes)]
+
+
+def shares(row: Tensor, rows: int, since: float) -> Tensor:
+    """The seconds since then (rows,), charged to the rows of the nodes worked on."""
+    share = torch.bincount(row, minlength=rows).to(torch.float64)
+    return share / share.sum().clamp_min(1) * (time.perf_counter() - since)
+
+
+def decide(nodes: Nodes) -> Nodes:
+    """The nodes with nothing open, and without what is said about open features."""
+    none = nodes.reach[:, :0]
+    return replace(nodes, open=none.bool(), reach=none, slope=none)
+
+
+def halved(problem: Problem, slots: Mapping[int, slice], nodes: Nodes, rate: Tensor) -> tuple[Nodes, Nodes]:
+    """Two nodes for each, with half of the range or the categories of one changed feature: the one whose width
+    times `rate` (N, k) is largest. And the nodes with nothing to halve: points, or as good as points."""
+    at, row = nodes.feature, nodes.row[:, None]
+    width = torch.where(nodes.real & problem.space.is_numeric[at], nodes.high - nodes.low, 0.0)
+    span = (problem.high[row, at] - problem.low[row, at]).abs().clamp_min(1e-300)
+    wide = width > THINNEST * span
+    weight = torch.where(wide, width * rate + 1e-9 * width / span, 0.0)
+    for j, slot in slots.items():
+        several = (nodes.options[:, slot].sum(dim=1) > 1)[:, None] & (at == j) & nodes.real
+        weight = torch.where(several, torch.inf, weight)
+    best = weight.max(dim=1)
+    can = best.values > 0
+    points, nodes, place = nodes.at(positions(~can)), nodes.at(positions(can)), best.indices[can][:, None]
+    feature = nodes.feature.gather(1, place)[:, 0]
+    low, high = nodes.low.gather(1, place), nodes.high.gather(1, place)
+    middle = (low + high) / 2
+    number = problem.space.is_numeric[feature][:, None]
+    # a box around a fraction in a column of whole numbers is halved like any other, so that no value of it is lost
+    whole = problem.space.is_integer[feature][:, None] & (low == low.round()) & (high == high.round())
+    end = torch.where(number, torch.where(whole, middle.floor(), middle), high)
+    start = torch.where(number, torch.where(whole, middle.floor() + 1, middle), low)
+    options, others = nodes.options.clone(), nodes.options.clone()
+    for j, slot in slots.items():
+        these = (feature == j)[:, None]
+        count = nodes.options[:, slot].cumsum(dim=1)
+        first = count <= count[:, -1:] // 2
+        options[:, slot] &= ~these | first
+        others[:, slot] &= ~(these & first)
+    lower = replace(nodes, high=nodes.high.scatter(1, place, end), options=options)
+    upper = replace(nodes, low=nodes.low.scatter(1, place, start), options=others)
+    return Nodes.join([lower, upper]), points

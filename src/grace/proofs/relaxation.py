@@ -1,0 +1,293 @@
+"""Upper bounds on a ReLU network over the nodes of a branch and bound.
+
+Linear relaxation (CROWN: Zhang et al. 2018), made concrete exactly for "the changed features lie in their sub-ranges
+and at most r of the open ones change": the r largest contributions. What a node's changed features can do is kept as a
+few directions in the first layer, so that the cost of a node in which all is decided does not grow with the number of
+features.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+
+import torch
+from torch import Tensor
+
+from grace.models.relu import ReluNetwork
+from grace.problem.goal import Flip
+from grace.problem.problem import Problem
+from grace.proofs.bounding import Bound, Lines, Moves, dot, lines
+from grace.proofs.nodes import Nodes
+
+ROUNDING = 1e-11  # in double precision, relative; far above what sums of a few thousand terms can lose
+SPAN = 5  # limits by intervals lie within so many times the size of the terms
+LISTED = 24  # of each neuron, the open features that count are looked for among so many
+
+Limits = list[tuple[Tensor, Tensor]]  # of every hidden layer before its ReLU
+
+
+class Relaxation:
+    """Bounds on how far the target of a node can lead, for the rows of a problem."""
+
+    def __init__(self, problem: Problem, network: ReluNetwork) -> None:
+        self.problem, self.network = problem, network
+        self.x = problem.rows
+        self.down, self.up = problem.low - self.x, problem.high - self.x  # as far as each cell may move
+        self.start = network.first(self.x)
+        goal = problem.goal
+        self.original = goal.original if isinstance(goal, Flip) else network.scores(self.x).argmax(dim=1)
+        self.slots: dict[int, slice] = {}  # the places of each feature's categories among all
+        begin = 0
+        for j, table in network.tables.items():
+            self.slots[j] = slice(begin, begin + len(table))
+            begin += len(table)
+        self.option_count = begin
+        farthest = torch.stack([self.x.abs(), problem.low.abs(), problem.high.abs()]).amax(dim=0)
+        farthest = torch.where(problem.free, farthest, self.x.abs())
+        size = farthest @ network.weight.abs().T + network.bias.abs()
+        for table in network.tables.values():
+            size = size + table.abs().amax(dim=0)
+        self.mass = self.masses(SPAN * size)
+        self.rounding = ROUNDING
+        self.listed: list[tuple[Tensor, Tensor]] = []
+        self.root: Limits = []
+
+    def masses(self, first: Tensor) -> list[Tensor]:
+        """Of each layer (n, h), what the terms that are summed up in it come to at most."""
+        out = [1 + first]
+        for weight, bias in self.network.later:
+            out.append(1 + out[-1] @ weight.abs().T + bias.abs())
+        return out
+
+    def single(self, most: int) -> Relaxation:
+        """The same bounds in single precision, for at most so many changes: half the work, and more slack for rounding.
+        Every term of a sum takes part in at most as many roundings as the widest layer has neurons, and a few more, in
+        each layer. The terms of the first layer are where it starts from, found in double precision, and the moves."""
+        out = copy(self)
+        moves = [value[:, :, :most].sum(dim=2) * max(1.0, most / LISTED) for value, _ in self.listed]
+        tables = [table.abs().amax(dim=0) for table in self.network.tables.values()]
+        mass = self.masses(self.start.abs() + 2 * sum([*moves, *tables]))
+        widest = max(len(bias) for bias in (self.network.bias, *(b for _, b in self.network.later)))
+        out.rounding = (len(self.network.later) + 1) * (widest + 16) * torch.finfo(torch.float32).eps
+        out.network = self.network.single()
+        out.down, out.up, out.start = self.down.float(), self.up.float(), self.start.float()
+        out.mass = [m.float() for m in mass]
+        out.listed = [(value.float(), index) for value, index in self.listed]
+        slack = [out.rounding * m for m in out.mass]
+        out.root = [(low.float() - s, high.float() + s) for (low, high), s in zip(self.root, slack[:-1], strict=True)]
+        return out
+
+    # -- where nodes begin ----------------------------------------------------------------------
+
+    def contests(self, asked: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows asked for, once for each class that may win, and that class."""
+        wanted = self.problem.goal.winners(self.network.scores(self.x))  # (n, classes)
+        row, target = torch.nonzero(wanted & asked[:, None], as_tuple=True)
+        return row, target
+
+    def options(self, row: Tensor, *, own: bool) -> Tensor:
+        """The categories (N, all of them) that rows may have: the open ones, with their own or without."""
+        out = torch.zeros(len(row), self.option_count, dtype=torch.bool, device=row.device)
+        for j, slot in self.slots.items():
+            low, high = self.problem.low[row], self.problem.high[row]
+            out[:, slot][:, self.problem.space.open[j]] = self.problem.space.between(j, low, high)
+            out[torch.arange(len(row), device=row.device), slot.start + self.x[row, j].long()] = own
+        return out
+
+    # -- what features can do -------------------------------------------------------------------
+
+    def begin(self, roots: Nodes) -> None:
+        """Look at whole rows once: the features that can move each neuron most, and limits that hold in every
+        node. `roots` has one node per row."""
+        up, down = self.reach_of(roots.row, torch.eye(len(self.network.bias), dtype=self.x.dtype, device=self.x.device))
+        count = min(LISTED, up.shape[2])
+        first, second = up.topk(count, dim=2), down.topk(count, dim=2)
+        self.listed = [(first.values, first.indices), (second.values, second.indices)]
+        self.root = self.limits(roots, self.moves(roots), relaxed=True)
+
+    def reach_of(self, row: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
+        """The most that each free feature (n, m, d) can raise and lower slopes (m, h) . z by changing."""
+        x = self.x[row]
+        slope = slopes @ self.network.weight  # (m, d)
+        ends = slope * self.down[row][:, None], slope * self.up[row][:, None]
+        up, down = torch.maximum(*ends), -torch.minimum(*ends)
+        for j in self.slots:
+            table = self.network.tables[j]
+            values = table[self.problem.space.open[j]] @ slopes.T  # (open, m)
+            own = table[x[:, j].long()] @ slopes.T
+            up[:, :, j], down[:, :, j] = values.amax(dim=0) - own, own - values.amin(dim=0)
+        free = self.problem.free[row][:, None]
+        return torch.where(free, up, 0.0).clamp_min(0), torch.where(free, down, 0.0).clamp_min(0)
+
+    def moves(self, nodes: Nodes) -> Moves:
+        """The moves of the changed features."""
+        x = self.x[nodes.row[:, None], nodes.feature]
+        direction = self.network.weight.T[nodes.feature][:, :, None]
+        low = torch.where(nodes.real, nodes.low - x, 0.0)[:, :, None].to(direction.dtype)
+        high = torch.where(nodes.real, nodes.high - x, 0.0)[:, :, None].to(direction.dtype)
+        if not self.slots:
+            return Moves(direction, low, high, None)
+        count = max(len(t) for t in self.network.tables.values())
+        shape = (*nodes.feature.shape, count)
+        barred = torch.ones(shape, dtype=torch.bool, device=x.device)
+        barred[:, :, 0] = False
+        direction, low, high = (
+            torch.cat([t, t.new_zeros(*shape[:2], count - 1, *t.shape[3:])], dim=2) for t in (direction, low, high)
+        )
+        for j, slot in self.slots.items():
+            node, place = torch.nonzero((nodes.feature == j) & nodes.real, as_tuple=True)
+            table = self.network.tables[j]
+            own = self.x[nodes.row[node], j].long()
+            direction[node, place, : len(table)] = table - table[own][:, None]
+            low[node, place], high[node, place] = 1.0, 1.0
+            barred[node, place] = True
+            barred[node, place, : len(table)] = ~nodes.options[node, slot]
+        return Moves(direction, low, high, barred)
+
+    def most_open(self, nodes: Nodes, side: int) -> Tensor | float:
+        """The most (N, h) that `left` open features can raise (side 0) or lower (side 1) each neuron: the first
+        open ones of its list, and where the list ends no more than its last entry for each."""
+        if nodes.open.shape[1] == 0:
+            return 0.0
+        value, index = (t.index_select(0, nodes.row) for t in self.listed[side])
+        is_open = nodes.open[:, None].expand(-1, index.shape[1], -1).gather(2, index)
+        place = is_open.cumsum(dim=2, dtype=torch.int16)
+        total = torch.where(is_open & (place <= nodes.left[:, None, None]), value, 0.0).sum(dim=2)
+        if index.shape[2] < nodes.open.shape[1]:
+            total = total + (nodes.left[:, None] - place[:, :, -1]).clamp_min(0) * value[:, :, -1]
+        return total
+
+    # -- limits of the hidden layers ------------------------------------------------------------
+
+    def limits(self, nodes: Nodes, moves: Moves, *, relaxed: bool) -> Limits:
+        """By intervals, by what holds for the whole row, and by relaxation if asked for."""
+        limits = [self.first_limits(nodes, moves)]
+        for depth, (weight, bias) in enumerate(self.network.later[:-1], 1):
+            least, most = (side.clamp_min(0) for side in limits[-1])
+            middle, radius = (least + most) / 2 @ weight.T + bias, (most - least) / 2 @ weight.abs().T
+            slack = self.rounding * self.mass[depth].index_select(0, nodes.row)
+            low, high = middle - radius - slack, middle + radius + slack
+            if self.root:
+                least, most = (side.index_select(0, nodes.row) for side in self.root[depth])
+                low, high = torch.maximum(low, least), torch.minimum(high, most)
+            if relaxed:
+                if depth == 1 and nodes.open.shape[1] == 0:
+                    lower, upper = self.second_limits(nodes, moves, lines(*limits[0]))
+                else:
+                    rows, constant = weight.expand(len(nodes), *weight.shape), bias.expand(len(nodes), -1)
+                    upper = self.backward(nodes, moves, rows, constant, limits)[0] + slack
+                    lower = -self.backward(nodes, moves, -rows, -constant, limits)[0] - slack
+                low, high = torch.maximum(low, lower), torch.minimum(high, upper)
+            limits.append((low, torch.maximum(low, high)))
+        return limits
+
+    def first_limits(self, nodes: Nodes, moves: Moves) -> tuple[Tensor, Tensor]:
+        """Limits (N, h) of the first layer before its ReLU."""
+        start = self.start.index_select(0, nodes.row)
+        up, down = moves.span()
+        high, low = start + up + self.most_open(nodes, 0), start - down - self.most_open(nodes, 1)
+        slack = self.rounding * self.mass[0].index_select(0, nodes.row)
+        return low - slack, high + slack
+
+    def second_limits(self, nodes: Nodes, moves: Moves, first: Lines) -> tuple[Tensor, Tensor]:
+        """Relaxed limits of the second layer where all is decided. The layer's weights are the same for all
+        nodes, so its products with each node's few directions are two matrix products for the whole stack."""
+        weight, bias = self.network.later[0]
+        n, k, v, h = moves.direction.shape
+        both = torch.cat([weight.clamp_min(0), weight.clamp_max(0)]).T  # (h, 2 second)
+        start = self.start.index_select(0, nodes.row)
+        columns = torch.cat([start[:, None], moves.direction.reshape(n, k * v, h)], dim=1)
+        steep_plus, steep_minus = (first.steep[:, None] * columns @ both).chunk(2, dim=2)
+        flat_plus, flat_minus = (first.flat[:, None] * columns @ both).chunk(2, dim=2)
+        lift_plus, lift_minus = (first.lift @ both).chunk(2, dim=1)
+        upper, lower = steep_plus + flat_minus, steep_minus + flat_plus  # (N, 1 + k v, second)
+
+        def most(slopes: Tensor) -> Tensor:
+            return moves.most(slopes.mT.reshape(n, -1, k, v)).sum(dim=2)
+
+        high = upper[:, 0] + lift_plus + bias + most(upper[:, 1:])
+        low = lower[:, 0] + lift_minus + bias - most(-lower[:, 1:])
+        slack = self.rounding * self.mass[1].index_select(0, nodes.row)
+        return low - slack, high + slack
+
+    # -- the margin -----------------------------------------------------------------------------
+
+    def bound(self, nodes: Nodes) -> Bound:
+        """Of nodes in which all is decided. Most fall to interval limits of the inner layers; the others get
+        relaxed ones."""
+        moves = self.moves(nodes)
+        found = self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=False))
+        hard = found.undone()
+        if len(hard):
+            some, their = nodes.at(hard), moves.at(hard)
+            found.keep_better(hard, self.margin_bound(some, their, self.limits(some, their, relaxed=True)))
+        return found
+
+    def open_bound(self, nodes: Nodes, *, relaxed: bool) -> Bound:
+        """Of nodes with open features, with interval limits or with relaxed ones, which cost far more."""
+        moves = self.moves(nodes)
+        return self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=relaxed))
+
+    def margin_bound(self, nodes: Nodes, moves: Moves, limits: Limits) -> Bound:
+        """The bound on the target's margin over the rival it beats least."""
+        weight, bias = self.network.later[-1]
+        rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
+        rows = weight[nodes.target][:, None] - weight[rivals]
+        constant = bias[nodes.target][:, None] - bias[rivals]
+        constant = constant - self.problem.goal.offset(nodes.target[:, None], rivals, bias)
+        value, slope = self.backward(nodes, moves, rows, constant, limits)
+        mass = self.mass[-1].index_select(0, nodes.row)
+        slack = self.rounding * (mass.gather(1, nodes.target[:, None]) + mass.gather(1, rivals) + constant.abs())
+        worst = (torch.arange(len(nodes), device=rows.device), value.argmin(dim=1))
+        return Bound(value[worst], slack[worst], slope[worst])
+
+    def rivals(self, nodes: Nodes) -> Tensor:
+        """The classes that the target must beat: the original one, or all others when it was asked for."""
+        if not self.problem.goal.asks_for_one:
+            return self.original.index_select(0, nodes.row)[:, None]
+        count = len(self.network.later[-1][1])
+        classes = torch.arange(count, device=nodes.target.device).expand(len(nodes), -1)
+        return classes[classes != nodes.target[:, None]].reshape(len(nodes), -1)
+
+    def backward(
+        self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor, limits: Limits
+    ) -> tuple[Tensor, Tensor]:
+        """Upper bounds (N, m) on rows . a + constant, a the ReLU of the last layer in `limits`; and the slopes
+        in the first layer."""
+        for depth in range(len(limits) - 1, -1, -1):
+            line = lines(*limits[depth])
+            positive, negative = rows.clamp_min(0), rows.clamp_max(0)
+            constant = constant + dot(positive, line.lift)
+            rows = positive * line.steep[:, None] + negative * line.flat[:, None]
+            if depth:
+                weight, bias = self.network.later[depth - 1]
+                constant = constant + rows @ bias
+                rows = rows @ weight
+        return self.concrete(nodes, moves, rows, constant), rows
+
+    def concrete(self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor) -> Tensor:
+        """The most that rows . z + constant (N, m) can be over the node."""
+        n, k, v, h = moves.direction.shape
+        slope = (rows @ moves.direction.reshape(n, k * v, h).mT).reshape(n, -1, k, v)
+        value = dot(rows, self.start.index_select(0, nodes.row)) + constant + moves.most(slope).sum(dim=2)
+        if nodes.open.shape[1]:
+            reach, most = self.reach_open(nodes, rows)[0], int(nodes.left.max())
+            if most == 1:
+                value = value + reach.amax(dim=2)
+            else:
+                top = reach.topk(min(most, reach.shape[2]), dim=2).values
+                counted = torch.arange(top.shape[2], device=top.device) < nodes.left[:, None]
+                value = value + (top * counted[:, None]).sum(dim=2)
+        return value
+
+    def reach_open(self, nodes: Nodes, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The most (N, m, d) that each open feature can add to rows . z by changing, at least 0, and the slopes."""
+        slope = rows @ self.network.weight
+        down, up = (torch.where(nodes.open, side.index_select(0, nodes.row), 0.0) for side in (self.down, self.up))
+        reach = torch.maximum(slope * down[:, None], slope * up[:, None])
+        for j in self.slots:
+            table = self.network.tables[j]
+            values = rows @ table[self.problem.space.open[j]].T
+            own = rows @ table[self.x[nodes.row, j].long()][:, :, None]
+            reach[:, :, j] = torch.where(nodes.open[:, None, j], (values - own).amax(dim=2), 0.0)
+        return reach.clamp_min(0), slope

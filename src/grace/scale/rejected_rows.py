@@ -1,0 +1,131 @@
+"""Rows that cannot be explained, set aside with their number, the column and the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from grace.errors import GraceError
+from grace.scale.reading import decoded, first_line
+from grace.scale.tables import ROW, Part
+from grace.schema.columns import DATES, SPANS, encode_column
+from grace.schema.features import Feature, Numeric
+from grace.schema.frames import category_cells, said
+from grace.schema.groups import flat
+from grace.schema.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A row that was set aside; the column, if it is one cell that does not fit."""
+
+    row: int
+    column: str | None
+    reason: str
+
+
+def sift(part: Part, schema: Schema, *, missing: bool = False) -> tuple[pd.DataFrame | None, list[Reject]]:
+    """The rows of a part that fit the schema, under their numbers, and the others. A row is set aside for the first of
+    its cells that does not fit; missing cells fit only if `missing`."""
+    rejects = [Reject(x.row, None, x.reason) for x in part.lost]
+    if part.rows is None or len(part.rows) == 0:
+        return None, rejects
+    schema = flat(schema)  # what is wrong with a group shows when its row is explained
+    frame = typed(part.rows, schema)
+    try:
+        schema.encode(frame, missing=missing)
+    except GraceError:
+        for feature in schema.features:
+            faults = _faults(frame[feature.name], feature, missing)
+            rejects += [Reject(row, feature.name, reason) for row, reason in faults.items()]
+            frame = frame.drop(index=list(faults))
+    return (frame if len(frame) else None), rejects
+
+
+def _faults(column: pd.Series[Any], feature: Feature, missing: bool) -> dict[int, str]:
+    """The cells that do not fit, by halving the column's different cells until they stand alone."""
+    if len(column) == 0:
+        return {}
+
+    def ask(cells: pd.Series[Any]) -> bool:
+        hole = np.isnan(encode_column(cells, feature)).any()
+        if hole and not missing:
+            raise GraceError("the cell is missing")
+        return True
+
+    codes, cells = _distinct(column)
+    _, found = halved(cells, ask)
+    start = f"column {feature.name!r}, row "
+    reasons = {c: r.removeprefix(f"{start}{said(c)}: ").partition(";")[0] for c, r in found.items()}
+    wrong = np.isin(codes, list(reasons))
+    return {int(row): reasons[c] for row, c in zip(column.index[wrong], codes[wrong], strict=True)}
+
+
+def _distinct(column: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], pd.Series[Any]]:
+    """For each cell a number, and the cell that each number stands for: a fault that is everywhere is found once."""
+    try:
+        codes, cells = pd.factorize(column, use_na_sentinel=False)
+    except TypeError:  # a list and the like
+        codes, cells = np.arange(len(column)), column.array
+    return codes, pd.Series(cells, name=column.name)
+
+
+def halved(rows: Any, ask: Callable[[Any], Found]) -> tuple[list[tuple[Any, Found]], dict[Any, str]]:
+    """What `ask` says of the rows, of all at once or, where it fails, of halves of them and halves of those; and of
+    each single row for which it fails still, why."""
+    try:
+        return [(rows, ask(rows))], {}
+    except Exception as reason:  # whatever a model may raise: one row must not stop a job
+        if len(rows) == 1:
+            return [], {rows.index[0]: first_line(reason)}
+    middle = len(rows) // 2
+    found: list[tuple[Any, Found]] = []
+    failed: dict[Any, str] = {}
+    for half in (rows.iloc[:middle], rows.iloc[middle:]):
+        some, others = halved(half, ask)
+        found += some
+        failed |= others
+    return found, failed
+
+
+def typed(rows: pa.Table, schema: Schema) -> pd.DataFrame:
+    """The features of numbered rows as a frame, text read as what each feature is; a cell that cannot be stays text."""
+    columns = {f.name: _column(rows[f.name], f) for f in schema.features}
+    return pd.DataFrame(columns, index=pd.Index(rows[ROW].to_numpy()))
+
+
+def _column(cells: pa.ChunkedArray, feature: Feature) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
+        cells = decoded(cells)
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return cells.to_pandas().array
+    if isinstance(feature, Numeric):
+        return cells.to_pandas().array if feature.dtype.startswith((*DATES, *SPANS)) else _numbers(cells)
+    return category_cells(cells.to_pandas(), feature)
+
+
+def _numbers(cells: pa.ChunkedArray) -> Any:
+    """Text as numbers, each read alike whatever its neighbours are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(cells), r"^\+", "")
+    fits = pc.match_substring_regex(trimmed, NUMBER)
+    values = pc.if_else(fits, trimmed, pa.scalar(None, pa.string())).cast(pa.float64())
+    numbers = values.to_numpy(zero_copy_only=False) if hasattr(values, "combine_chunks") else np.asarray(values)
+    wrong = pc.fill_null(pc.invert(fits), False).to_numpy()
+    if not wrong.any():
+        return numbers
+    return np.where(wrong, cells.to_pandas().to_numpy(dtype=object), numbers.astype(object))

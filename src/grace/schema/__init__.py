@@ -1,0 +1,1 @@
+"""Features and their domains, rows as numbers, and reading tables."""

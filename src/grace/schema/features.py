@@ -1,0 +1,330 @@
+"""The features of a table: what each may be, and how a person speaks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from grace.errors import GraceError
+from grace.schema.feature_checks import check_cost, check_direction, check_plain, check_translations
+from grace.schema.parsing import Bound
+from grace.schema.quantiles import MOST_DECIMALS, central, decimals_of, range_of
+
+Value = str | int | float | bool
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+FEW_INTEGERS = 20  # whole numbers within so short a range are scores rather than counts
+MANY_CATEGORIES = 1000
+MISSING = "missing"  # the category of a missing cell
+MOST_DIGITS = 300  # that a number has at all, before the point or behind it
+WINSOR = 0.01  # each tail that the spread does not look at
+
+STYLES = ("exact", "magnitude", "relative")  # degrees in which a difference can be said
+KINDS = {
+    "count": "exact",
+    "amount": "magnitude",
+    "share": "magnitude",
+    "score": "exact",
+    "measurement": "magnitude",
+    "date": "exact",
+}
+"""What a number is, and the degree in which `style="auto"` says its differences. A score and a date have no
+zero, so that "twice as high" says nothing of them."""
+WORDS = (
+    "phrase",
+    "noun",
+    "plural",
+    "unit",
+    "unit_one",
+    "been",
+    "more",
+    "less",
+    "labels",
+)  # what a language may say anew
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numeric:
+    """A number. `low` and `high` are an expert's and win over `observed`, what the data show. A change of
+    one `spread` counts `cost` in the distance. A `frozen` feature never changes; a `protected` one only if a call asks
+    for it by name (see `Schema.constrain`). `kind` is one of KINDS and `style` one of STYLES; left empty,
+    the one follows from the data and the other from the kind. `dtype` is the column's type where cells are more than
+    numbers (see `columns`); with `gaps`, a cell may be missing, which the model takes for a value of its own and
+    no change touches. `phrase` is the subject of sentences ("the patient … older") and `noun` what the feature itself
+    is called, where that is something else ("age"). `translations` has the words in other languages."""
+
+    name: str
+    kind: str = ""
+    style: str = ""
+    dtype: str = ""
+    gaps: bool = False
+    low: Bound | None = None
+    high: Bound | None = None
+    integer: bool | None = None
+    decimals: int | None = None
+    observed: tuple[float, float] | None = None
+    spread: float | None = None
+    typical: float | None = None
+    frozen: bool = False
+    protected: bool = False
+    increase_only: bool = False
+    decrease_only: bool = False
+    cost: float = 1.0
+    phrase: str = ""
+    noun: str = ""
+    plural: bool = False
+    unit: str = ""
+    unit_one: str = ""
+    been: str = "been"
+    more: str = "higher"
+    less: str = "lower"
+    translations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for part, known in (("kind", KINDS), ("style", STYLES)):
+            if getattr(self, part) not in ("", *known):
+                raise GraceError(
+                    f"feature {self.name!r}: {part}={getattr(self, part)!r} is unknown; use one of {', '.join(known)}"
+                )
+        check_translations(self, WORDS)
+        for part in ("low", "high", "spread", "typical", "decimals", "integer"):
+            object.__setattr__(self, part, plain(getattr(self, part)))
+        if self.observed is not None:
+            object.__setattr__(self, "observed", (float(self.observed[0]), float(self.observed[1])))
+            if not self.observed[0] <= self.observed[1]:
+                raise GraceError(f"feature {self.name!r}: observed={list(self.observed)} is not a range, low to high")
+        for part in ("low", "high"):
+            if getattr(self, part) is not None and np.isnan(getattr(self, part)):
+                raise GraceError(f"feature {self.name!r}: {part}=nan is not a bound; leave it out or give a number")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            message = "feature {name!r}: low={low} lies above high={high}"
+            raise GraceError(message, name=self.name, low=self.low, high=self.high)
+        check_direction(self)
+        check_cost(self)
+        if self.spread is not None and not self.spread > 0:
+            raise GraceError(f"feature {self.name!r}: spread={self.spread} is not positive")
+        if self.decimals is not None and abs(self.decimals) > MOST_DIGITS:
+            raise GraceError(f"feature {self.name!r}: decimals={self.decimals} is not within {MOST_DIGITS}")
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """[lo, hi] of a new value; whole numbers for an integer feature."""
+        seen = self.observed or (-np.inf, np.inf)
+        lo = seen[0] if self.low is None else self.low
+        hi = seen[1] if self.high is None else self.high
+        if self.low is None and self.high is not None:
+            lo = min(lo, hi)
+        if self.high is None and self.low is not None:
+            hi = max(lo, hi)
+        if self.integer:
+            whole_lo, whole_hi = np.ceil(lo), np.floor(hi)
+            if whole_lo > whole_hi:
+                message = "feature {name!r}: no whole number lies between {low} and {high}; widen low and high"
+                raise GraceError(message, name=self.name, low=lo, high=hi)
+            lo, hi = float(whole_lo), float(whole_hi)
+        return lo, hi
+
+    @property
+    def fixed(self) -> bool:
+        """Whether no change touches the feature: it is frozen, or protected and not asked for by name."""
+        return self.frozen or self.protected
+
+    @property
+    def gap(self) -> float:
+        """The number that stands for a missing cell in encoded rows: far from all others, whatever the domain."""
+        return (self.typical or 0.0) - 1000.0123456789 * (self.spread or 1.0) if self.gaps else np.nan
+
+    @property
+    def complete(self) -> bool:
+        """Whether a range is known."""
+        return self.observed is not None or (self.low is not None and self.high is not None)
+
+    @property
+    def sort(self) -> str:
+        """The declared kind of number, or what the range suggests."""
+        if self.kind:
+            return self.kind
+        low, high = self.bounds
+        if not self.integer or low < 0:
+            return "measurement"
+        return "score" if high - low < FEW_INTEGERS else "count"
+
+    @property
+    def digits(self) -> int:
+        """Decimals of a value a person can say: 10**-digits is the coarser of the data's own
+        decimals and a thousandth of the spread (negative: tens, hundreds, ...)."""
+        own = MOST_DECIMALS if self.decimals is None else self.decimals
+        return int(min(0 if self.integer else own, -np.floor(np.log10((self.spread or 1.0) / 1000))))
+
+    def observe(self, values: Floats, domain: Domain) -> Numeric:
+        """The same feature with whatever an expert left open filled in from the data."""
+        distinct = np.unique(values)
+        integer = self.integer
+        if integer is None:
+            integer = bool(np.all(distinct == np.round(distinct)))
+        decimals = decimals_of(distinct) if self.decimals is None else self.decimals
+        observed = range_of(values, tail_of(domain))
+        spread = self.spread
+        if spread is None:
+            spread = float(np.std(np.clip(values, *central(values, WINSOR))))
+            spread = spread or float(distinct[-1] - distinct[0]) or 1.0
+        typical = self.typical
+        if typical is None:
+            typical = float(np.quantile(values, 0.5, method="lower"))
+        return replace(self, integer=integer, decimals=decimals, observed=observed, spread=spread, typical=typical)
+
+    def ranged(self, values: Floats, domain: Domain) -> Numeric:
+        """The same feature with the range of another domain."""
+        return replace(self, observed=range_of(values, tail_of(domain)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Categorical:
+    """One of a few values. `never` lists categories a row may have but no change may choose; so are those that are
+    `rare` in the data, but for what an expert lists in `always`. Where categories are `ordered`,
+    a change of one `spread` in rank counts `cost` in the distance, and they may be increase_only or decrease_only; else
+    any change counts. With `gaps`, the category "missing" is a missing cell to the model; `other`, if given, is the
+    category of all values that are not listed. `columns`, one per category, are those of the table if the feature is a
+    group of which exactly one is 1."""
+
+    name: str
+    dtype: str = ""
+    columns: tuple[str, ...] = ()
+    gaps: bool = False
+    other: str = ""
+    categories: tuple[Value, ...] = ()
+    never: tuple[Value, ...] = ()
+    always: tuple[Value, ...] = ()
+    rare: tuple[Value, ...] = ()
+    ordered: bool = False
+    spread: float | None = None
+    typical: Value | None = None
+    frozen: bool = False
+    protected: bool = False
+    increase_only: bool = False
+    decrease_only: bool = False
+    cost: float = 1.0
+    phrase: str = ""
+    noun: str = ""
+    plural: bool = False
+    been: str = "been"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    translations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_translations(self, WORDS)
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if self.columns and len(self.columns) != len(self.categories):
+            raise GraceError(f"feature {self.name!r}: a group has one category for each of its columns")
+        for part in ("categories", "never", "always", "rare"):
+            object.__setattr__(self, part, tuple(plain(c) for c in getattr(self, part)))
+        check_cost(self)
+        check_direction(self)
+        if len(set(self.categories)) != len(self.categories):
+            raise GraceError(f"feature {self.name!r}: a category is listed twice")
+        for part in ("never", "always"):
+            for value in getattr(self, part):
+                if self.categories and value not in self.categories:
+                    raise GraceError(f"feature {self.name!r}: {part}={value!r} is not one of its categories")
+        if self.other and self.categories and self.other not in self.categories:
+            raise GraceError(f"feature {self.name!r}: other={self.other!r} is not one of its categories")
+        if self.categories and not self.open:
+            raise GraceError(f"feature {self.name!r}: `never` leaves no category to choose")
+
+    @property
+    def complete(self) -> bool:
+        """Whether the categories are known."""
+        return bool(self.categories)
+
+    @property
+    def fixed(self) -> bool:
+        """Whether no change touches the feature: it is frozen, or protected and not asked for by name."""
+        return self.frozen or self.protected
+
+    @property
+    def open(self) -> tuple[Value, ...]:
+        """The categories that a change may choose."""
+        return tuple(c for c in self.categories if c not in self.never and c not in self.rare)
+
+    def label(self, value: Value) -> str:
+        """How a person says the category."""
+        return self.labels.get(str(value), str(value))
+
+    def observe(self, values: pd.Series[Any], domain: Domain = "minmax") -> Categorical:
+        """The same feature with whatever an expert left open filled in from the data."""
+        categories, ordered = self.categories, self.ordered
+        if not categories:
+            present = values.dropna()
+            try:
+                check_plain(self.name, present.unique())
+            except TypeError:  # lists and the like, of which pandas cannot tell which are different
+                check_plain(self.name, present)
+            if isinstance(present.dtype, pd.CategoricalDtype):
+                found = set(present)
+                categories = tuple(plain(c) for c in present.cat.categories if c in found)
+                ordered = ordered or bool(present.cat.ordered)
+            else:
+                categories = tuple(sorted({plain(v) for v in present.unique()}, key=lambda v: (str(type(v)), v)))
+            if len(categories) > MANY_CATEGORIES:
+                raise GraceError(
+                    f"column {self.name!r} has {len(categories)} different values, too many for categories; "
+                    "turn it into a number or a few categories, or drop it"
+                )
+        typical = self.typical
+        if typical is None:
+            counts = values.value_counts()
+            typical = plain(counts.index[0]) if len(counts) else categories[0]
+        spread = self.spread
+        if ordered and spread is None:
+            ranks = {category: rank for rank, category in enumerate(categories)}
+            seen = np.array([ranks[plain(v)] for v in values.dropna() if plain(v) in ranks], dtype=np.float64)
+            spread = float(np.std(seen)) or 1.0
+        out = replace(self, categories=categories, ordered=ordered, spread=spread, typical=typical, rare=())
+        return out.ranged(values, domain)
+
+    def ranged(self, values: pd.Series[Any], domain: Domain) -> Categorical:
+        """The same feature with the categories of another domain: without the rarest ones, which together make up at
+        most the share that the domain cuts off an end of numbers. At least two stay."""
+        shares = values.value_counts(normalize=True)
+        seen = {category: 0.0 for category in self.categories if category not in self.never}
+        for value, share in zip(shares.index, shares, strict=True):
+            known = plain(value) if plain(value) in self.categories else self.other
+            if known in seen:
+                seen[known] += share
+        rarest = sorted((c for c in seen if c not in self.always), key=lambda c: seen[c])
+        together = np.cumsum([seen[c] for c in rarest])
+        few = min(int(np.searchsorted(together, tail_of(domain) + 1e-12, side="right")), len(seen) - 2)
+        rare = set(rarest[: max(0, few)])
+        return replace(self, rare=tuple(c for c in self.categories if c in rare))
+
+
+Feature = Numeric | Categorical
+Domain = str | float
+
+
+def columns_of(feature: Feature) -> tuple[str, ...]:
+    """The columns of the table that hold the feature."""
+    return (feature.columns if isinstance(feature, Categorical) else ()) or (feature.name,)
+
+
+def tail_of(domain: Domain) -> float:
+    """The share cut off each end of a feature's training values."""
+    if domain == "central":
+        return 0.01
+    if domain == "minmax":
+        return 0.0
+    if isinstance(domain, int | float) and not isinstance(domain, bool) and 0 < domain <= 1:
+        return (1 - float(domain)) / 2
+    raise GraceError(f"domain={domain!r} is unknown: use 'central' (the middle 98 %), 'minmax' or a share such as 0.9")
+
+
+def plain(value: Any) -> Any:
+    """A value as a Python scalar, so that it survives JSON; what is none becomes text."""
+    scalar = value.item() if isinstance(value, np.generic) else value
+    return scalar if scalar is None or isinstance(scalar, str | int | float | bool) else str(scalar)

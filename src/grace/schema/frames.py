@@ -1,0 +1,158 @@
+"""Reading what users hand over: frames, columns and cells, with errors that name the culprit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from grace.errors import MOST_NAMED, GraceError, pip_install
+from grace.schema.features import Categorical, Floats, plain
+
+
+def as_frame(rows: Any, names: Sequence[str] = ()) -> pd.DataFrame:
+    """A DataFrame with text as column names, from any of the forms in which rows may come; `names` are those of the
+    columns of an array, which has none."""
+    if isinstance(rows, pd.DataFrame):
+        frame = rows
+    elif isinstance(rows, pd.Series):
+        frame = rows.to_frame().T
+    elif isinstance(rows, Mapping) and rows and all(type(v) is float for v in rows.values()):
+        frame = pd.DataFrame(np.array([list(rows.values())]), columns=list(rows))  # a column for each takes long
+    elif isinstance(rows, Mapping):
+        frame = pd.DataFrame([rows])
+    elif isinstance(rows, Sequence) and not isinstance(rows, str) and all(isinstance(r, Mapping) for r in rows):
+        if not rows:
+            raise GraceError("there are no rows: the list is empty")
+        frame = pd.DataFrame(list(rows))
+    elif isinstance(rows, np.ndarray):
+        frame = _array_frame(rows, names)
+    else:
+        frame = _other_frame(rows)
+    if not isinstance(frame.columns.dtype, pd.StringDtype) and not all(isinstance(c, str) for c in frame.columns):
+        frame = frame.set_axis([str(c) for c in frame.columns], axis=1)
+    return frame
+
+
+def _array_frame(rows: np.ndarray[Any, Any], names: Sequence[str]) -> pd.DataFrame:
+    """The frame of an array of rows, or of a single one."""
+    table = rows[None] if rows.ndim == 1 else rows
+    if not names:
+        raise GraceError(
+            "rows must be a DataFrame, Series, dict or list of dicts, not ndarray, which has no column names"
+        )
+    if table.ndim != 2 or table.shape[1] != len(names):
+        raise GraceError(
+            f"an array of rows has one column for each of the model's {len(names)}, in their order ({some(names)}), "
+            f"not the shape {rows.shape}; give a DataFrame with names if it has others"
+        )
+    return pd.DataFrame(table, columns=list(names)).infer_objects()
+
+
+def _other_frame(rows: Any) -> pd.DataFrame:
+    """A frame of another library, such as polars, by way of narwhals."""
+    try:
+        import narwhals
+
+        found = narwhals.from_native(rows, eager_only=True, allow_series=False)
+    except (ImportError, TypeError):
+        raise GraceError(
+            f"rows must be a DataFrame, Series, dict, list of dicts or array, not {type(rows).__name__}"
+        ) from None
+    try:
+        frame: pd.DataFrame = found.to_pandas()
+        return frame
+    except ImportError as missing:
+        raise GraceError(
+            f"a frame of {type(rows).__module__.split('.')[0]} needs pyarrow: {pip_install('parquet')}"
+        ) from missing
+
+
+def numbers(column: pd.Series[Any]) -> Floats:
+    """A numeric column as float64, NaN where it is missing."""
+    try:
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        coerced = pd.to_numeric(column.astype(object), errors="coerce")
+        values = coerced.to_numpy(dtype=np.float64, na_value=np.nan)
+        for i in np.flatnonzero(np.isnan(values) & column.notna().to_numpy()).tolist():
+            raise GraceError(
+                "column {column!r}, row {row}: {cell} is not a number; correct the cell, or declare the column "
+                "Categorical in the schema",
+                column=column.name,
+                row=said(column.index[i]),
+                cell=said(column.iloc[i]),
+            ) from None
+    if np.isinf(values).any():
+        i = int(np.isinf(values).argmax())
+        row = said(column.index[i])
+        raise GraceError(f"column {column.name!r}, row {row}: the value is infinite; correct the cell")
+    return values
+
+
+def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
+    """A categorical column as positions among the feature's categories, NaN where it is missing."""
+    known = {category: float(i) for i, category in enumerate(feature.categories)}
+    other = known.get(feature.other, -1.0)
+    try:
+        found = {value: known.get(plain(value), other) for value in column.dropna().unique()}
+        codes = column.astype(object).map(found).to_numpy(dtype=np.float64, na_value=np.nan)
+    except TypeError:
+        raise GraceError(
+            f"column {feature.name!r} holds a list or the like; a category must be a plain value"
+        ) from None
+    if (codes < 0).any():
+        i = int((codes < 0).argmax())
+        raise GraceError(
+            f"column {feature.name!r}, row {said(column.index[i])}: unknown category {said(column.iloc[i])}; "
+            f"known are {some(feature.categories)}"
+        )
+    return codes
+
+
+def category_cells(cells: pd.Series[Any], feature: Categorical) -> Any:
+    """Text as the categories that are written so; numbers, true and false however they are written."""
+    written = {c for c in feature.categories if isinstance(c, str)}
+    if len(written) == len(feature.categories):
+        bare = {cell: cell.strip() for cell in cells.dropna().unique() if cell not in written}
+        near = {cell: short for cell, short in bare.items() if short in written and short != cell}
+        return cells.astype(object).replace(near).array if near else cells.astype(object).array
+    known: dict[Any, Any] = {str(c): c for c in feature.categories}
+    known |= {way: c for c in feature.categories if isinstance(c, bool) for way in (str(c).lower(), str(c).upper())}
+    numbers = {float(c): c for c in feature.categories if isinstance(c, int | float) and not isinstance(c, bool)}
+
+    def read(cell: str) -> Any:
+        if cell in known:
+            return known[cell]
+        number = pd.to_numeric(cell, errors="coerce")
+        return numbers.get(float(number), cell)
+
+    found = {cell: read(cell) for cell in cells.dropna().unique()}
+    return cells.astype(object).map(found).array
+
+
+def no_duplicates(names: Iterable[Any], what: str) -> None:
+    seen: set[Any] = set()
+    for name in names:
+        if name in seen:
+            raise GraceError(f"{what} {name!r} occurs twice; rename or drop one of them")
+        seen.add(name)
+
+
+def said(value: Any) -> str:
+    """A label or cell as a person wrote it: 3, not np.int64(3)."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def some(names: Iterable[Any], most: int = MOST_NAMED) -> str:
+    """The first few of many names."""
+    every = list(names)
+    more = f", ... ({len(every)} in all)" if len(every) > most else ""
+    return ", ".join(map(said, every[:most])) + more
+
+
+def all_said(names: Iterable[Any]) -> tuple[str, ...]:
+    """Names as a part of a GraceError, which shortens the list in whichever language it is said."""
+    return tuple(said(n) for n in names)

@@ -1,0 +1,116 @@
+"""Groups: columns of 0 and 1 of which exactly one is 1 in every row, as one category that changes as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from grace.errors import GraceError
+from grace.schema.features import Categorical, Feature, Floats, Numeric, columns_of
+from grace.schema.frames import all_said, numbers, said, some
+
+if TYPE_CHECKING:
+    from grace.schema.schema import Schema
+
+
+def group_feature(name: str, columns: Sequence[str]) -> Categorical:
+    """The group as a category; where all columns begin with its name, categories are what comes behind it."""
+    if len(columns) < 2:
+        raise GraceError(f"group {name!r}: a group has at least two columns, not {some(columns)}")
+    short = [c.removeprefix(name).lstrip("_=. :") for c in columns]
+    fits = all(c.startswith(name) and s for c, s in zip(columns, short, strict=True)) and len(set(short)) == len(short)
+    return Categorical(name=name, columns=tuple(columns), categories=tuple(short if fits else columns))
+
+
+def cells_of(frame: pd.DataFrame, feature: Feature | None, name: str) -> pd.Series[Any]:
+    """The column of a feature; of a group, the category that is on, or a missing cell where one of its cells is. A
+    group may also be given as the one category that it is."""
+    if not isinstance(feature, Categorical) or not feature.columns or name in frame.columns:
+        return frame[name]
+    parts = np.stack([numbers(frame[c]) for c in feature.columns], axis=1)
+    missing = np.isnan(parts).any(axis=1)
+    wrong = ~missing & ~(((parts == 0) | (parts == 1)).all(axis=1) & (parts.sum(axis=1) == 1))
+    if wrong.any():
+        i = int(wrong.argmax())
+        on = [c for c, cell in zip(feature.columns, parts[i], strict=True) if cell != 0]
+        raise GraceError(
+            "group {group!r}, row {row}: exactly one of the columns {columns} has to be 1 and the others 0; "
+            "not 0 are {on}: correct the row, or leave them ungrouped",
+            group=name,
+            row=said(frame.index[i]),
+            columns=all_said(feature.columns),
+            on=all_said(on) or "none",
+        )
+    table = np.array([*feature.categories, None], dtype=object)
+    return pd.Series(table[np.where(missing, -1, parts.argmax(axis=1))], index=frame.index, name=name)
+
+
+def typed(feature: Feature | None, frame: pd.DataFrame) -> Feature | None:
+    """A group with the type of its columns."""
+    if not isinstance(feature, Categorical) or not feature.columns or feature.dtype:
+        return feature
+    return replace(feature, dtype=str(frame[feature.columns[0]].dtype))
+
+
+def columns_from(codes: Floats, feature: Categorical) -> dict[str, Any]:
+    """The columns of a group from the positions of its categories; missing cells where there is none."""
+    known = np.isfinite(codes).all()
+    out = {}
+    for place, column in enumerate(feature.columns):
+        on = codes == place
+        out[column] = on.astype(feature.dtype or "int64") if known else np.where(np.isfinite(codes), on, np.nan)
+    return out
+
+
+def needed_columns(schema: Schema, given: Container[str]) -> list[str]:
+    """The columns that hold the features: those of a group, unless it is given as the one category that it is."""
+    return [c for f in schema.features for c in ([f.name] if f.name in given else columns_of(f))]
+
+
+def extra_columns(schema: Schema, frame: pd.DataFrame) -> list[str]:
+    """The columns of a frame that are neither features nor the target."""
+    known = {*needed_columns(schema, set(frame.columns)), schema.target}
+    return [c for c in frame.columns if c not in known]
+
+
+def extra_of(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame | None:
+    """Those columns, if there are any: to select none takes long beside a single row."""
+    names = extra_columns(schema, frame)
+    return frame[names] if names else None
+
+
+def gathered(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with each group as the one category that it is."""
+    for f in schema.features:
+        if isinstance(f, Categorical) and f.columns and f.name not in frame.columns and set(f.columns) <= set(frame):
+            frame = frame.drop(columns=list(f.columns)).assign(**{f.name: cells_of(frame, f, f.name)})
+    return frame
+
+
+def flat(schema: Schema) -> Schema:
+    """The schema with a number for every column of a group, as a model that knows no groups sees it."""
+    features: list[Feature] = []
+    for f in schema.features:
+        if isinstance(f, Categorical) and f.columns:
+            features += [Numeric(name=c, low=0, high=1, integer=True, spread=1.0, typical=0.0) for c in f.columns]
+        else:
+            features.append(f)
+    return replace(schema, features=tuple(features), rules=())
+
+
+def places(schema: Schema) -> list[tuple[int, ...]]:
+    """Where the columns of each feature stand in the table."""
+    out, start = [], 0
+    for f in schema.features:
+        width = len(columns_of(f))
+        out.append(tuple(range(start, start + width)))
+        start += width
+    return out
+
+
+def has_groups(schema: Schema) -> bool:
+    return any(isinstance(f, Categorical) and f.columns for f in schema.features)

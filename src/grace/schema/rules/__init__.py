@@ -1,0 +1,228 @@
+"""Rules between features: what a contrastive row has to satisfy.
+
+A rule is written as a person would say it (see `grace.schema.rules.reading`):
+
+    average <= longest + 3                            a sum is at most another
+    total = a + b                                     a number is a sum, and follows its parts
+    if pregnant == 'yes' then sex == 'female'         a condition brings another with it
+    education_num follows education                   a category decides, as seen in training
+
+and a function from a DataFrame to one bool per row is a rule too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from grace.errors import GraceError
+from grace.schema.features import Value
+from grace.schema.numerals import decimal
+from grace.schema.parsing import fitted
+
+if TYPE_CHECKING:
+    from grace.schema.rules.suggesting import Suggestion
+    from grace.schema.schema import Schema
+
+WORDS = ("if", "then", "and", "in", "follows", "true", "false")
+PLAIN = re.compile(r"[^\W\d][\w.]*")
+
+
+def named(name: str) -> str:
+    """A feature's name as rules write it: in backticks where it is not a plain word."""
+    return name if PLAIN.fullmatch(name) and name.lower() not in WORDS else f"`{name}`"
+
+
+def literal(value: Value) -> str:
+    """A number or category as rules write it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return format(decimal(value).normalize(), "f")
+
+
+def _times(factor: float, name: str) -> str:
+    """ "2 * a"; a factor that is no short decimal as a fraction: "2 * a / 3"."""
+    share = Fraction(factor).limit_denominator(100)
+    whole = len(literal(factor)) <= 8 or float(share) != factor
+    above, below = (factor, 1) if whole else (float(share.numerator), share.denominator)
+    said = name if above == 1 else f"{literal(above)} * {name}"
+    return said if below == 1 else f"{said} / {below}"
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Multiples of numbers, and a constant."""
+
+    terms: tuple[tuple[str, float], ...]
+    constant: float = 0.0
+
+    def __str__(self) -> str:
+        parts = [(c, _times(abs(c), named(n))) for n, c in self.terms]
+        if self.constant or not parts:
+            parts.append((self.constant, literal(abs(self.constant))))
+        first = ("-" if parts[0][0] < 0 else "") + parts[0][1]
+        return first + "".join(f" {'-' if c < 0 else '+'} {said}" for c, said in parts[1:])
+
+    def minus(self, other: Sum) -> Sum:
+        """The difference, with each name once."""
+        terms = dict(self.terms)
+        for name, factor in other.terms:
+            terms[name] = terms.get(name, 0.0) - factor
+        return Sum(tuple((n, c) for n, c in terms.items() if c), self.constant - other.constant)
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """`left` is at most `right`, or, if `strict`, less."""
+
+    left: Sum
+    right: Sum
+    strict: bool = False
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(n for n, _ in self.right.minus(self.left).terms)
+
+    def __str__(self) -> str:
+        return f"{self.left} {'<' if self.strict else '<='} {self.right}"
+
+
+@dataclass(frozen=True)
+class Equal:
+    """A number is a sum of others, and follows them."""
+
+    feature: str
+    right: Sum
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return (self.feature, *(n for n, _ in self.right.terms))
+
+    def __str__(self) -> str:
+        return f"{named(self.feature)} = {self.right}"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A number compared with a value, or a category that is one of several, or none of them (`!=`)."""
+
+    feature: str
+    sign: str
+    values: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        if self.sign == "in":
+            return f"{named(self.feature)} in ({', '.join(map(literal, self.values))})"
+        return f"{named(self.feature)} {self.sign} {literal(self.values[0])}"
+
+
+@dataclass(frozen=True)
+class IfThen:
+    """Where all of `when` holds, all of `then` does."""
+
+    when: tuple[Condition, ...]
+    then: tuple[Condition, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(c.feature for c in (*self.when, *self.then)))
+
+    def __str__(self) -> str:
+        when, then = (" and ".join(map(str, part)) for part in (self.when, self.then))
+        return f"if {when} then {then}"
+
+
+@dataclass(frozen=True)
+class Follows:
+    """A category decides the value of another feature: `values` has pairs, learnt from training rows where they are
+    not given."""
+
+    feature: str
+    of: str
+    values: tuple[tuple[Value, Value], ...] = ()
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return self.feature, self.of
+
+    def __str__(self) -> str:
+        return f"{named(self.feature)} follows {named(self.of)}"
+
+
+@dataclass(frozen=True)
+class Holds:
+    """Any function from a DataFrame to one bool per row."""
+
+    check: Callable[[pd.DataFrame], Any]
+    name: str
+
+    features: tuple[str, ...] = ()  # which it looks at is not known
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Rule = AtMost | Equal | IfThen | Follows | Holds
+Ruling = Rule | str | Callable[[pd.DataFrame], Any]
+"""What can be given for a rule."""
+
+
+def rule_of(given: Ruling | Mapping[str, Any]) -> Rule:
+    """A rule from its text, its JSON or a function."""
+    from grace.schema.rules.reading import read
+
+    if isinstance(given, Rule):
+        return given
+    if isinstance(given, str):
+        return read(given)
+    if isinstance(given, Mapping):
+        return _from_dict(given)
+    if callable(given):
+        return Holds(given, getattr(given, "__name__", type(given).__name__))
+    raise GraceError(f"{given!r} is no rule; write one as text, such as 'a <= b', or give a function of a DataFrame")
+
+
+def rules_of(given: str | Iterable[Ruling]) -> tuple[Rule, ...]:
+    """Several rules, each once; a text is a single one."""
+    return tuple(dict.fromkeys(rule_of(r) for r in ([given] if isinstance(given, str) else given)))
+
+
+def rule_to_json(rule: Rule) -> str | dict[str, Any]:
+    """Text; with the values that a category decides, an object."""
+    if isinstance(rule, Holds):
+        raise GraceError(
+            f"rule {rule.name!r} is a function, which is not saved in JSON; leave it out of the schema and give it to "
+            "explain(..., rules=[...]), or write it as text"
+        )
+    if isinstance(rule, Follows) and rule.values:
+        return {"rule": str(rule), "values": [list(pair) for pair in rule.values]}
+    return str(rule)
+
+
+def rules_from(data: Any) -> tuple[Rule, ...]:
+    """The rules that `rule_to_json` wrote."""
+    return rules_of(fitted(data, tuple[str | Mapping[str, Any], ...], "schema: rules"))
+
+
+def _from_dict(data: Mapping[str, Any]) -> Rule:
+    from grace.schema.rules.reading import read
+
+    rule = read(str(data.get("rule", "")))
+    if not isinstance(rule, Follows) or set(data) - {"rule", "values"}:
+        raise GraceError(f"rule {dict(data)!r}: an object is for a rule such as 'a follows b' and its values")
+    what = f"rule {str(rule)!r}: values, pairs of a category and what it decides,"
+    return Follows(rule.feature, rule.of, fitted(data.get("values", ()), tuple[tuple[Value, Value], ...], what))
+
+
+def suggest(schema: Schema, frame: Any, *, most: int = 20) -> list[Suggestion]:
+    """Rules that no row of the frame breaks, the most surprising first; see `grace.schema.rules.suggesting`."""
+    from grace.schema.rules.suggesting import suggest as found
+
+    return found(schema, frame, most=most)

@@ -1,0 +1,307 @@
+"""The schema of a table, dom(X).
+
+A row inside GRACE is one float64 per feature as a person sees it: a number, or the position of a
+category among its categories. `Schema.encode` and `Schema.decode` go between DataFrames and rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from grace.errors import GraceError
+from grace.schema.columns import decode_column, encode_column, plain_numbers
+from grace.schema.feature_json import feature_to_dict, features_from
+from grace.schema.features import (
+    Bools,
+    Categorical,
+    Domain,
+    Feature,
+    Floats,
+    Numeric,
+    Value,
+    columns_of,
+    tail_of,
+)
+from grace.schema.frames import all_said, as_frame, no_duplicates, said, some
+from grace.schema.groups import cells_of, columns_from, group_feature, needed_columns
+from grace.schema.limits import constrained
+from grace.schema.parsing import record
+from grace.schema.rules import Rule, Ruling, rule_to_json, rules_from, rules_of
+from grace.schema.rules.keeping import check_rules
+from grace.schema.schema_file import check_edits, from_text, to_text
+from grace.schema.shortening import schema_lines
+from grace.text.languages import DEFAULT, load
+from grace.text.vocabulary import caption, check_words, row_words, translated
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """The features in order, the target, and the words for a row, several rows, its classes
+    and the verb, in `language`; `translations` has them in other languages. `rules` hold between the features of
+    contrastive rows, see `grace.schema.rules`."""
+
+    features: tuple[Feature, ...]
+    target: str | None = None
+    classes: tuple[Value, ...] = ()
+    domain: Domain = "central"
+    row: str = "the row"
+    verb: str = "classified {row} as {class}"
+    class_words: Mapping[str, str] = field(default_factory=dict)
+    rows: str = "rows"
+    language: str = DEFAULT
+    translations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        no_duplicates([f.name for f in self.features], "feature")
+        tail_of(self.domain)
+        check_words(self)
+        object.__setattr__(self, "rules", rules_of(self.rules))
+        if self.features and all(f.complete for f in self.features):
+            check_rules(self)
+
+    # -- making one ---------------------------------------------------------------------------
+
+    @classmethod
+    def infer(
+        cls,
+        frame: pd.DataFrame,
+        target: str | None = None,
+        *,
+        domain: Domain | None = None,
+        like: Schema | None = None,
+        gaps: bool = False,
+    ) -> Schema:
+        """dom(X) from data. What `like` declares (types, ranges, words, categories) wins. With `gaps`, missing cells
+        are values of their own in columns that have any."""
+        from grace.schema.sources import schemas, source_of
+
+        base = cls(features=()) if like is None else like
+        chosen = base.domain if domain is None else domain
+        return schemas(source_of(as_frame(frame)), target, domains=(chosen,), like=base, gaps=gaps)[chosen]
+
+    def replace(self, name: str, **parts: Any) -> Schema:
+        """A copy in which an expert has set parts of one feature: `schema.replace("age", low=18)`."""
+        index = self.index(name)
+        allowed = {f.name for f in fields(self.features[index])}
+        for part in parts:
+            if part not in allowed:
+                raise GraceError(f"feature {name!r} has no {part!r}; it has {', '.join(sorted(allowed))}")
+        new = replace(self.features[index], **parts)
+        return replace(self, features=(*self.features[:index], new, *self.features[index + 1 :]))
+
+    def constrain(
+        self,
+        *,
+        frozen: Sequence[str] = (),
+        only: Sequence[str] | None = None,
+        protected: Sequence[str] = (),
+        increase_only: Sequence[str] = (),
+        decrease_only: Sequence[str] = (),
+        ranges: Mapping[str, Sequence[Any]] | None = None,
+        costs: Mapping[str, float] | None = None,
+    ) -> Schema:
+        """A copy with limits on what may change. With `only`, no other feature changes. A range is (low, high), None
+        for no bound of your own; of a category, the values that may be chosen. A protected feature changes only if it
+        is named in `only`, `increase_only`, `decrease_only`, `ranges` or `costs`; `protected` protects further ones."""
+        limits = {
+            "frozen": frozen,
+            "only": only,
+            "protected": protected,
+            "increase_only": increase_only,
+            "decrease_only": decrease_only,
+            "ranges": ranges,
+            "costs": costs,
+        }
+        return constrained(self, limits)
+
+    def group(self, name: str, columns: Sequence[str]) -> Schema:
+        """A copy in which columns of 0 and 1, exactly one of them 1, are a single category that changes as a whole:
+        `schema.group("housing", ["housing_own", "housing_rent"])`."""
+        for column in columns:
+            self.index(column)
+        first = self.index(columns[0]) if len(columns) > 1 else -1
+        feature = group_feature(name, columns)
+        features = [feature if j == first else f for j, f in enumerate(self.features)]
+        return replace(self, features=tuple(f for f in features if f.name not in columns or f is feature))
+
+    def with_rules(self, *rules: Ruling) -> Schema:
+        """A copy with more rules: `schema.with_rules("a <= b", "total = a + c")`."""
+        return replace(self, rules=(*self.rules, *rules_of(rules)))
+
+    def translate(self, language: str, words: Mapping[str, Any]) -> Schema:
+        """A copy with words in another language: row, rows, verb, class_words, and by name features."""
+        return translated(self, language, words)
+
+    # -- looking ------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        return [f.name for f in self.features]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the table: those of a feature made of several, else its name."""
+        return [c for f in self.features for c in columns_of(f)]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __repr__(self) -> str:
+        return schema_lines(self)
+
+    def __getitem__(self, name: str) -> Feature:
+        return self.features[self.index(name)]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {f.name: i for i, f in enumerate(self.features)}
+
+    def index(self, name: str) -> int:
+        try:
+            return self._places[name]
+        except (KeyError, TypeError):
+            message = "there is no feature {name!r}; features: {known}"
+            raise GraceError(message, name=name, known=all_said(self.names)) from None
+
+    def class_word(self, label: Value) -> str:
+        """What a person calls the class."""
+        words = row_words(self, self.language)
+        return str(self.class_words.get(str(label)) or caption(words, label, load(self.language)))
+
+    # -- frames and rows ----------------------------------------------------------------------
+
+    def encode(self, rows: Any, *, missing: bool = False) -> Floats:
+        """Rows of numbers from a DataFrame, Series, dict, list of dicts, or array with the columns in order; NaN only
+        if `missing`. Columns that are no features are passed over."""
+        frame = as_frame(rows, self.columns)
+        if len(frame) == 0:
+            raise GraceError("there are no rows: the table is empty")
+        given = frame.columns.tolist()  # a list() of it takes several times as long
+        no_duplicates(given, "column")
+        known = set(given)
+        names = needed_columns(self, known)
+        for name in names:
+            if name not in known:
+                raise GraceError(f"column {name!r} is missing from the rows; the model needs {some(names)}")
+        place = {column: i for i, column in enumerate(given)}
+        places = [place[name] for name in names]  # by position: by name takes milliseconds
+        plain_rows = plain_numbers(frame, places, self.features)
+        if plain_rows is not None:
+            return plain_rows
+        frame = frame.iloc[:, places]
+        out = np.empty((len(frame), len(self.features)))
+        for j, feature in enumerate(self.features):
+            cells = cells_of(frame, feature, feature.name)
+            out[:, j] = encode_column(cells, feature)
+            if not missing and np.isnan(out[:, j]).any():
+                i = int(np.isnan(out[:, j]).argmax())
+                raise GraceError(
+                    f"column {feature.name!r}, row {said(frame.index[i])}: the cell is missing; "
+                    "fill it in, or as in training by model.impute(rows); explain can do so with "
+                    'missing="fill", the command with --impute'
+                )
+        return out
+
+    def decode(self, rows: Floats, index: pd.Index[Any] | None = None, *, narrow: bool = False) -> pd.DataFrame:
+        """The DataFrame of encoded rows; NaN becomes a missing cell. With `narrow`, numbers are rounded to the
+        precision of the column that they were trained in, as they are when they are written into it."""
+        columns: dict[str, Any] = {}
+        for j, f in enumerate(self.features):
+            if isinstance(f, Categorical) and f.columns:
+                columns |= columns_from(rows[:, j], f)
+            else:
+                columns[f.name] = decode_column(rows[:, j], f, narrow)
+        return pd.DataFrame(columns, index=index, columns=self.columns)
+
+    # -- the domain and its projection P ------------------------------------------------------
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Lowest and highest new value of each feature (of a category: its positions)."""
+        pairs = [f.bounds if isinstance(f, Numeric) else (0.0, len(f.categories) - 1.0) for f in self.features]
+        low, high = zip(*pairs, strict=True)
+        return np.array(low), np.array(high)
+
+    def box(self, row: Floats) -> dict[str, list[Value]]:
+        """What each feature that may change may become in this row: its lowest and highest value, or the
+        categories to choose from."""
+        low, high = self.bounds()
+        out: dict[str, list[Value]] = {}
+        for j, f in enumerate(self.features):
+            if f.fixed:
+                continue
+            if isinstance(f, Categorical):
+                ways = [row[j] if f.increase_only else -np.inf, row[j] if f.decrease_only else np.inf]
+                out[f.name] = [c for k, c in enumerate(f.categories) if c in f.open and ways[0] <= k <= ways[1]]
+            else:
+                out[f.name] = [
+                    float(max(low[j], row[j])) if f.increase_only else float(low[j]),
+                    float(min(high[j], row[j])) if f.decrease_only else float(high[j]),
+                ]
+        return out
+
+    def open_codes(self, index: int) -> npt.NDArray[np.int64]:
+        """Positions of the categories of feature `index` that a change may choose."""
+        feature = self.features[index]
+        assert isinstance(feature, Categorical)
+        return np.flatnonzero([c in feature.open for c in feature.categories])
+
+    def contains(self, rows: Any) -> Bools:
+        """For each cell of the rows, whether it lies in the domain of its feature."""
+        x = rows if isinstance(rows, np.ndarray) else self.encode(rows, missing=True)
+        low, high = self.bounds()
+        inside = (x >= low) & (x <= high)
+        for j, feature in enumerate(self.features):
+            if isinstance(feature, Categorical):
+                inside[:, j] = np.isin(x[:, j], self.open_codes(j))
+            elif feature.integer:
+                inside[:, j] &= x[:, j] == np.round(x[:, j])
+        return inside
+
+    def project(self, rows: Any) -> Any:
+        """P: the nearest row in dom(X). Arrays give arrays, frames give frames."""
+        x = rows if isinstance(rows, np.ndarray) else self.encode(rows)
+        low, high = self.bounds()
+        out = np.clip(x, low, high)
+        for j, feature in enumerate(self.features):
+            if isinstance(feature, Categorical):
+                codes = self.open_codes(j)
+                out[:, j] = codes[np.abs(x[:, [j]] - codes).argmin(axis=1)]
+            elif feature.integer:
+                out[:, j] = np.round(out[:, j])
+        return out if isinstance(rows, np.ndarray) else self.decode(out, as_frame(rows).index)
+
+    # -- JSON ---------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        out: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        for part in ("class_words", "translations"):
+            out[part] = dict(getattr(self, part))
+        out["classes"] = list(self.classes)
+        out["rules"] = [rule_to_json(r) for r in self.rules]
+        out["features"] = [feature_to_dict(f) for f in self.features]
+        return out
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Schema:
+        if not isinstance(data, Mapping) or not isinstance(data.get("features"), list | tuple):
+            raise GraceError('a schema must be a JSON object with a list "features"')
+        read = {"features": features_from(data["features"]), "rules": rules_from(data.get("rules", ()))}
+        plain_parts = {k: v for k, v in data.items() if k not in read}
+        return cls(**record(cls, {"features": (), **plain_parts}, "schema") | read)
+
+    def to_json(self) -> str:
+        """The schema as a file to edit, with help on each part; see `grace.schema.schema_file`."""
+        return to_text(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """The schema in a file; what is unknown there, or would have no effect, is an error."""
+        return check_edits(cls.from_dict(from_text(text)))

@@ -1,0 +1,172 @@
+"""The schema as a file that people edit: every part they may set, help on each, and under "data" what the table showed.
+
+Every edit counts or is refused. What the data decide cannot be edited (see `feature_json.DATA`); what would have no
+effect, such as words for a class that there is not, is an error.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from grace.errors import GraceError
+from grace.schema.columns import EARLIEST, LATEST, date_text, days
+from grace.schema.feature_json import DATA, feature_to_dict, seen_to_dict
+from grace.schema.features import KINDS, STYLES, Categorical, Feature, Numeric
+from grace.schema.frames import some
+from grace.schema.parsing import read_json
+from grace.text.languages import names as languages
+
+if TYPE_CHECKING:
+    from grace.schema.schema import Schema
+
+HELP = {
+    "target": "the column that is predicted; no feature",
+    "classes": "its values, in the order of the model's outputs",
+    "domain": "ranges of new values: central (the middle 98 % of the training values), minmax, or a share such as 0.9",
+    "row, rows, verb, class_words": "words of sentences: a row, several, what the model did, and by class its name",
+    "language, translations": "the language of these words, and the words in others",
+    "rules": "what holds between features, such as 'a <= b'; see docs/rules.md",
+    "features": "one for each column; to train without a column, take it out here and give --drop COLUMN",
+    "kind": f"categorical, numeric, or which kind of number: {', '.join(KINDS)}",
+    "low, high": "the lowest and the highest value that a change may give; null: what the data show, by the domain",
+    "integer": "whether only whole numbers make sense",
+    "decimals": "the most decimals of a new value; fewer where the spread is large",
+    "spread": "the unit of distances; of categories, for ordered ones",
+    "typical": "what a missing cell is filled in with",
+    "categories": "all values that rows may have; by rising rank if ordered",
+    "ordered": "whether the categories have an order",
+    "never, always": "categories that no change chooses, and those it may choose though they are rare",
+    "other": "the category that stands for all values that are not listed",
+    "frozen": "true: never changes",
+    "protected": "true: never changes, unless a call asks for it by name (only, increase_only, ranges, ...)",
+    "increase_only, decrease_only": "true: may only rise, or only fall; of categories, for ordered ones",
+    "cost": "what a change of one spread counts in the distance: 2 makes it twice as far",
+    "phrase, noun, plural": "what a sentence calls the feature: 'the income'; noun where it is called otherwise alone",
+    "unit, unit_one": "the unit of differences, 'years', and of a single one, 'year'",
+    "more, less, been": "'Had the patient been 3 years older': been, and more or less",
+    "style": f"how precisely differences are said: {', '.join(STYLES)}",
+    "labels": "by category, what a person calls it",
+    "columns": "the columns of 0 and 1 that are this one category",
+    "data": "what the table showed when the file was written, for information; it cannot be edited, but taken out",
+}
+"""Text under "help", which a reader of the file may edit or take out: it is not read."""
+NUMERIC = (
+    *("name", "low", "high", "integer", "decimals", "spread", "typical"),
+    *("frozen", "protected", "increase_only", "decrease_only", "cost", "phrase", "unit", "more", "less"),
+)
+CATEGORICAL = (
+    *("name", "categories", "ordered", "never", "always", "typical"),
+    *("frozen", "protected", "cost", "phrase", "labels"),
+)
+"""The parts that are written even where they are at their default."""
+DATED = ("low", "high", "typical")
+
+
+def to_text(schema: Schema) -> str:
+    """The file: features one part a line, so that an edit is a line of a diff."""
+    head = {"help": HELP, **schema.to_dict()}
+    head["features"] = [_feature(f) for f in schema.features]
+    return json.dumps(head, indent=1, ensure_ascii=False)
+
+
+def _feature(feature: Feature) -> dict[str, Any]:
+    parts = asdict(feature)
+    written = feature_to_dict(feature)
+    shown = {key: parts[key] for key in (NUMERIC if isinstance(feature, Numeric) else CATEGORICAL)}
+    rest = {key: value for key, value in written.items() if key not in DATA and key not in shown}
+    seen = seen_to_dict({key: value for key, value in written.items() if key in DATA})
+    if rest["kind"] == "date":
+        shown |= {key: _dated(shown[key]) for key in DATED}
+        seen |= {"observed": [_dated(end) for end in seen["observed"]]} if "observed" in seen else {}
+    return {"kind": rest.pop("kind"), **shown, **rest, **({"data": seen} if seen else {})}
+
+
+def _dated(number: float | None) -> str | float | None:
+    """Days since 1970 as a date, where that says them exactly."""
+    if number is None or not EARLIEST <= number < LATEST:
+        return number
+    said = date_text(number)
+    return said if _days("", said) == number else number
+
+
+def _days(what: str, said: Any) -> Any:
+    """The days since 1970 of a date; what is no text stays as it is."""
+    if not isinstance(said, str):
+        return said
+    try:
+        return float(days(pd.Series([said]))[0])
+    except GraceError:
+        raise GraceError(f"{what}{said!r} is not a date; write it as 2020-12-31") from None
+
+
+def _undated(feature: dict[str, Any]) -> dict[str, Any]:
+    """A feature of dates with numbers of days for them."""
+    what = f"feature {feature.get('name')!r}: "
+    out = {**feature, **{key: _days(f"{what}{key}=", feature[key]) for key in DATED if key in feature}}
+    seen = feature.get("data")
+    if isinstance(seen, dict) and isinstance(seen.get("observed"), list):
+        out["data"] = {**seen, "observed": [_days(f"{what}observed ", end) for end in seen["observed"]]}
+    return out
+
+
+def from_text(text: str) -> dict[str, Any]:
+    """The parts of a schema in a file, as `Schema.from_dict` takes them."""
+    data = read_json(text, "the schema")
+    if not isinstance(data, dict):
+        raise GraceError('a schema must be a JSON object with a list "features"')
+    parts = {key: value for key, value in data.items() if key != "help"}
+    if not isinstance(parts.get("features"), list):
+        return parts
+    for feature in (f for f in parts["features"] if isinstance(f, dict)):
+        for key, remedy in DATA.items():
+            if key in feature:
+                name = feature.get("name")
+                raise GraceError(f"feature {name!r}: {key} is what the data show and cannot be set; {remedy}")
+    features = [_undated(f) if isinstance(f, dict) and f.get("kind") == "date" else f for f in parts["features"]]
+    return {**parts, "features": features}
+
+
+def check_edits(schema: Schema) -> Schema:
+    """The schema, if every part of it has an effect; an error names one that has none."""
+    known = languages()
+    if schema.language not in known:
+        raise GraceError(f"language={schema.language!r} is unknown; use one of {', '.join(known)}")
+    _among(schema.translations, known, "translations", "a language")
+    if schema.classes:
+        _among(schema.class_words, [str(c) for c in schema.classes], "class_words", "a class")
+    for feature in schema.features:
+        what = f"feature {feature.name!r}: "
+        _among(feature.translations, known, f"{what}translations", "a language")
+        if isinstance(feature, Categorical):
+            _check_categories(feature, what)
+        elif feature.integer and feature.decimals:
+            raise GraceError(
+                f"{what}decimals={feature.decimals} of a whole number; set integer to false, or decimals to 0"
+            )
+    return schema
+
+
+def _check_categories(feature: Categorical, what: str) -> None:
+    both = [c for c in feature.never if c in feature.always]
+    if both:
+        raise GraceError(f"{what}{both[0]!r} is in never and in always; leave it out of one of them")
+    if not feature.categories:
+        return
+    _among(feature.labels, [str(c) for c in feature.categories], f"{what}labels", "a category")
+    if feature.typical is not None:
+        _among([feature.typical], feature.categories, f"{what}typical", "a category")
+    if not feature.ordered:
+        for part in ("increase_only", "decrease_only", "spread"):
+            if getattr(feature, part):
+                raise GraceError(f"{what}{part} is for ordered categories; set ordered to true, or take it out")
+
+
+def _among(keys: Mapping[str, Any] | Collection[Any], known: Collection[Any], part: str, thing: str) -> None:
+    for key in keys:
+        if key not in known:
+            raise GraceError(f"{part} has {key!r}, which is not {thing}; there are {some(known)}")

@@ -1,0 +1,159 @@
+"""Where training rows come from: a frame, or Parquet of any size (`grace.scale.stored`), of which whole columns or some
+rows are in memory at a time. Ranges, spreads and categories are those of all rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from grace.errors import GraceError
+from grace.schema.columns import encode_column, is_number, observed, with_gaps
+from grace.schema.features import Categorical, Domain, Feature, Floats, Value, columns_of, tail_of
+from grace.schema.frames import as_frame, no_duplicates, some
+from grace.schema.groups import cells_of, typed
+from grace.schema.rules import Follows
+from grace.schema.rules.keeping import completed, incomplete
+from grace.schema.schema import Schema
+
+Places = npt.NDArray[np.int64]
+BLOCK = 1 << 16  # rows that are in memory at a time
+
+
+class Source(ABC):
+    """A table of training rows."""
+
+    columns: list[str]
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def whole(self, names: Sequence[str]) -> pd.DataFrame:
+        """All rows of some columns; others may stand beside them."""
+
+    @abstractmethod
+    def take(self, places: Places) -> pd.DataFrame:
+        """All columns of the rows at these places, in rising order, under their numbers."""
+
+    def blocks(self, places: Places) -> Iterator[pd.DataFrame]:
+        """The rows at these places, not too many at a time."""
+        for start in range(0, len(places), BLOCK):
+            yield self.take(places[start : start + BLOCK])
+
+
+class Held(Source):
+    """A frame."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame, self.columns = frame, list(frame.columns)
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def whole(self, names: Sequence[str]) -> pd.DataFrame:
+        return self.frame
+
+    def take(self, places: Places) -> pd.DataFrame:
+        return self.frame if len(places) == len(self.frame) else self.frame.iloc[places]
+
+
+def source_of(train: Any, names: Sequence[str] = ()) -> Source:
+    """Training rows, from any of the forms in which rows may come, or from the path of a Parquet table; `names` are
+    those of the columns of an array."""
+    if isinstance(train, str | Path):
+        from grace.scale.stored import Stored
+
+        source: Source = Stored.of(train)
+    else:
+        source = Held(as_frame(train, names))
+    if len(source) == 0:
+        raise GraceError("there are no rows: the table is empty")
+    no_duplicates(source.columns, "column")
+    return source
+
+
+def schemas(
+    source: Source,
+    target: str | None = None,
+    *,
+    domains: Sequence[Domain],
+    like: Schema | None = None,
+    gaps: bool = False,
+) -> dict[Domain, Schema]:
+    """dom(X) for each of the domains, column by column, as `Schema.infer` has it for one of them."""
+    base = Schema(features=(), target=target) if like is None else like
+    for domain in domains:
+        tail_of(domain)
+    there = set(source.columns)
+    if target is not None and target not in there:
+        raise GraceError(f"target column {target!r} is not in the data; columns: {some(source.columns)}")
+    target = base.target if target is None else target
+    known = {f.name: f for f in base.features}
+    names = list(known) or [c for c in source.columns if c != target]
+    if not names:
+        raise GraceError("the data have no feature columns beside the target")
+    found: dict[Domain, list[Feature]] = {d: [] for d in domains}
+    for name in names:
+        one = known.get(name)
+        columns = (name,) if one is None else columns_of(one)
+        for column in columns:
+            if column not in there:
+                raise GraceError(f"column {column!r} is missing from the data; add it, or drop it from the schema")
+        frame = source.whole(sorted({name, *columns} & there))
+        cells = cells_of(frame, one, name)
+        feature = observed(cells, typed(one, frame), domains[0])
+        feature = with_gaps(cells, feature) if gaps else feature
+        for domain, features in found.items():
+            features.append(feature if domain == domains[0] else _ranged(feature, cells, domain))
+    classes = base.classes
+    if not classes and target is not None and target in there:
+        classes = _classes(source.whole([target])[target])
+    out = {d: replace(base, features=tuple(f), target=target, classes=classes, domain=d) for d, f in found.items()}
+    return {d: complete(schema, source) for d, schema in out.items()}
+
+
+def _ranged(feature: Feature, cells: pd.Series[Any], domain: Domain) -> Feature:
+    """The feature with the range of another domain."""
+    if isinstance(feature, Categorical):
+        return feature.ranged(cells, domain)
+    values = encode_column(cells, replace(feature, gaps=False))
+    return feature.ranged(values[~np.isnan(values)], domain)
+
+
+def _classes(labels: pd.Series[Any]) -> tuple[Value, ...]:
+    """The classes of a target; none of one that is a number to predict."""
+    name = str(labels.name)
+    if not labels.notna().any():
+        raise GraceError(f"target column {name!r} has no values: every label is missing")
+    return () if is_number(labels) else Categorical(name=name).observe(labels).categories
+
+
+def complete(schema: Schema, source: Source) -> Schema:
+    """The schema with what its rules learn from all rows; only different pairs of cells are looked at."""
+    if not incomplete(schema):
+        return schema
+    seen = [np.empty((0, len(schema)))]
+    for rule in schema.rules:
+        if isinstance(rule, Follows) and not rule.values:
+            pair = replace(schema, features=(schema[rule.of], schema[rule.feature]), target=None, rules=())
+            columns = [c for c in pair.columns if c in source.columns]
+            cells = source.whole(columns)[columns].drop_duplicates()
+            rows = np.full((len(cells), len(schema)), np.nan)
+            rows[:, [schema.index(rule.of), schema.index(rule.feature)]] = pair.encode(cells, missing=True)
+            seen.append(rows)
+    return completed(schema, np.concatenate(seen))
+
+
+def encoded_blocks(source: Source, places: Places, schema: Schema) -> Iterator[Floats]:
+    """Rows at these places as numbers, NaN where a cell is missing."""
+    for frame in source.blocks(places):
+        yield schema.encode(frame, missing=True)

@@ -1,0 +1,1 @@
+"""Reading CSV and Parquet tables as people have them, and writing CSV."""

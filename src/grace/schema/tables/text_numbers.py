@@ -1,0 +1,127 @@
+"""Numbers as people write them in tables: decimal points or commas, digits grouped by three.
+
+One format has to fit all cells of a column. Where several fit and mean different numbers ("1,234"), other columns of
+the same table decide, and where those do not, nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from grace.schema.features import Floats
+
+WHOLE = re.compile(r"[+-]?[0-9]+")
+CODE = re.compile(r"[0-9]+")
+MARKS = {".": ".", ",": ",", " ": " \u00a0\u2009\u202f", "'": "'\u2019"}  # how each mark may be written
+DIGITS = set("0123456789")
+CURRENCIES = (
+    r"[$€£¥₹₽₩₺₴₿฿]|\b(?:EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|ZAR)\b|\bkr\b|\bRs\b|\bFr\."
+)
+UNIT = re.compile(r"([-+]?[0-9][0-9.,' \u00a0\u2009\u202f]*)\s*([^\W\d_]\S{0,7})")
+MANY = 20  # different numbers with the same unit behind them are no categories
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """The decimal mark, and the one between groups of three digits, if any."""
+
+    point: str
+    group: str = ""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        point, group = re.escape(self.point), f"[{MARKS[self.group]}]" if self.group else ""
+        whole = rf"(?:[0-9]+|[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+)" if group else "[0-9]+"
+        return re.compile(rf"[-+\u2212]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][-+]?[0-9]+)?")
+
+    def fits(self, cells: Iterable[str]) -> bool:
+        return all(map(self.pattern.fullmatch, cells))
+
+    def numbers(self, cells: Iterable[str]) -> Floats:
+        """The cells, which must fit, as numbers."""
+        if self == STANDARD and not any("\u2212" in cell for cell in cells):
+            return np.array(list(map(float, cells)), dtype=np.float64)
+        marks = {ord(mark): "" for mark in MARKS.get(self.group, "")}
+        table = {**marks, ord(self.point): ".", ord("\u2212"): "-"}
+        return np.array([float(cell.translate(table)) for cell in cells], dtype=np.float64)
+
+    def __str__(self) -> str:
+        grouped = f", digits grouped by {self.group!r}" if self.group else ""
+        return f"decimal {'comma' if self.point == ',' else 'point'}{grouped}"
+
+
+STANDARD = NumberFormat(".")
+FORMATS = (STANDARD, *(NumberFormat(*marks) for marks in (",", ".,", ",.", ". ", ", ", ".'", ",'")))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A format that fits all cells of a column, and the numbers that they are in it."""
+
+    format: NumberFormat
+    values: Floats
+
+
+def readings(cells: Sequence[str]) -> list[Reading]:
+    """The different numbers that the cells may be; none if they are no numbers. Formats that give the same numbers are
+    one reading."""
+    out: list[Reading] = []
+    for form in _fitting(cells):
+        values = form.numbers(cells)
+        if not any(np.array_equal(values, known.values) for known in out):
+            out.append(Reading(form, values))
+    return out
+
+
+def _fitting(cells: Sequence[str]) -> list[NumberFormat]:
+    """The formats that fit all cells and whose marks occur in them; the standard one if it fits."""
+    letters = set("".join(cells))
+    if not letters & DIGITS:
+        return []
+    tried = (f for f in FORMATS if f == STANDARD or letters & set(MARKS[f.group or f.point]))
+    return [f for f in tried if f.fits(cells)]
+
+
+def proven_point(cells: Sequence[str]) -> str:
+    """The decimal mark that the cells of a column prove; empty where they do not."""
+    if not set("".join(cells)) - DIGITS - set("+-"):
+        return ""
+    marks = {form.point for form in _fitting(cells)}
+    return marks.pop() if len(marks) == 1 else ""
+
+
+def is_number(cell: str) -> bool:
+    """Whether the cell is a number in one of the formats."""
+    return any(form.pattern.fullmatch(cell) for form in FORMATS)
+
+
+def is_code(cells: Sequence[str]) -> bool:
+    """Whether the cells are digits with leading zeros or too many of them, as in numbers of accounts and post codes:
+    a number would lose what they say."""
+    if not all(map(CODE.fullmatch, cells)):
+        return False
+    return any(len(c) > 1 and c[0] == "0" for c in cells) or any(len(c) > 18 and int(c) >= 2**63 for c in cells)
+
+
+def sign_of(cell: str) -> str:
+    """What stands around a number that is not part of it: a currency, % or brackets; empty for any other cell."""
+    bare = cell
+    found = []
+    if bare.startswith("(") and bare.endswith(")"):
+        bare, found = bare[1:-1], ["( )"]
+    marks = re.findall(rf"{CURRENCIES}|[%‰]", bare)
+    bare = re.sub(rf"\s*(?:{CURRENCIES}|[%‰])\s*", "", bare).strip()
+    found += marks
+    return found[0] if found and is_number(bare.replace("- ", "-")) else ""
+
+
+def unit_of(cells: Sequence[str]) -> str:
+    """The unit behind all of many different numbers; empty if there is none."""
+    found = [UNIT.fullmatch(cell) for cell in cells] if len(cells) > MANY else [None]
+    units = {m[2] if m and is_number(m[1].strip()) else "" for m in found}
+    return units.pop() if len(units) == 1 else ""

@@ -1,0 +1,247 @@
+"""LIME's explanation of a prediction (Ribeiro, Singh, Guestrin, KDD 2016), by the `lime` package, in GRACE's terms.
+
+As in the paper's case study, numbers are cut into quartiles and the weights read as LIME's authors say: were the
+value not in its bin, the class's probability would on average be so much lower. The package is used out of the
+box; only its random numbers start afresh for each row, so that an answer depends on the row and the seed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from grace.errors import GraceError, pip_install
+from grace.explain.explainer import Explainer
+from grace.models.base import checked_scores, class_codes
+from grace.pictures.drawing import Drawing, Mark, Rect, Text, line
+from grace.pictures.svg import to_svg
+from grace.schema.columns import is_small
+from grace.schema.features import Categorical, Feature, Floats, Value
+from grace.schema.schema import Schema
+from grace.text import sentence
+from grace.text.languages import fill
+
+FEATURES = 5  # as many as the paper's participants saw
+SAMPLES = 5000  # the package's own default
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One line of LIME's answer: the row's value lies in (low, high], or is `category`; being there adds `weight`
+    to the probability of the class, on average around the row."""
+
+    feature: Feature
+    weight: float
+    low: float | None = None
+    high: float | None = None
+    category: Value | None = None
+
+    @property
+    def name(self) -> str:
+        return self.feature.name
+
+    def inside(self) -> str:
+        """The bin, as LIME writes it: "2 < bare nuclei ≤ 6"."""
+        phrase = _name(self.feature)
+        if isinstance(self.feature, Categorical):
+            assert self.category is not None
+            return f"{phrase} = {self.feature.label(self.category)}"
+        if self.low is None:
+            return f"{phrase} ≤ {_edge(self.high)}"
+        return (
+            f"{phrase} > {_edge(self.low)}"
+            if self.high is None
+            else f"{_edge(self.low)} < {phrase} ≤ {_edge(self.high)}"
+        )
+
+    def outside(self) -> str:
+        """Everything else: "bare nuclei is less than or equal to 6"."""
+        phrase = _name(self.feature)
+        if isinstance(self.feature, Categorical):
+            assert self.category is not None
+            return f"{phrase} is not {self.feature.label(self.category)}"
+        below = [] if self.low is None else [f"less than or equal to {_edge(self.low)}"]
+        above = [] if self.high is None else [f"greater than {_edge(self.high)}"]
+        return f"{phrase} is {' or '.join(below + above)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        place = (
+            {"category": self.category}
+            if isinstance(self.feature, Categorical)
+            else {"low": self.low, "high": self.high}
+        )
+        return {"feature": self.name, **place, "weight": self.weight}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimeExplanation:
+    """LIME's reasons for (or, below 0, against) one class, the weightiest first."""
+
+    row: Mapping[str, Value]
+    label: Value
+    probability: float
+    reasons: tuple[Reason, ...]
+    words: Schema = field(repr=False)
+
+    def text(self, most: int | None = None) -> str:
+        """The reasons as sentences in the form the paper showed to its participants."""
+        label = self.words.class_word(self.label)
+        kind = label if label.isalpha() else f"“{label}”"
+        said = fill(self.words.verb, label, self.words.row)
+        sentences = [f"The model {said}."]
+        for reason in self.reasons[:most]:
+            direction = "less" if reason.weight > 0 else "more"
+            change = f"{_size(reason.weight)} {direction} {kind}"
+            sentences.append(f"If {reason.outside()}, on average, this prediction would be {change}.")
+        return " ".join(sentences)
+
+    def picture(self) -> str:
+        """Bars for and against the class, as a self-contained SVG."""
+        return to_svg(bars(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "text": self.text(),
+            "label": self.label,
+            "probability": self.probability,
+            "reasons": [r.to_dict() for r in self.reasons],
+            "row": dict(self.row),
+        }
+
+
+class Lime:
+    """LIME with the model, schema and background rows of an explainer.
+
+    print(Lime(explainer).explain(row)[0].text())
+    """
+
+    def __init__(
+        self, explainer: Explainer, *, features: int = FEATURES, samples: int = SAMPLES, seed: int = 0
+    ) -> None:
+        if explainer.background_rows is None:
+            raise GraceError("LIME needs training rows; give train= to Explainer, or save it with its background")
+        if features < 1 or samples < 2:
+            raise GraceError(f"features={features}, samples={samples}: LIME needs at least 1 feature and 2 samples")
+        self.model, self.schema, self.seed = explainer.model, explainer.schema, seed
+        self.features, self.samples = features, samples
+        self._random = np.random.RandomState(seed)
+        self._lime = _tabular()(
+            np.array(explainer.background_rows),
+            feature_names=self.schema.names,
+            categorical_features=[j for j, f in enumerate(self.schema.features) if isinstance(f, Categorical)],
+            discretize_continuous=True,
+            discretizer="quartile",
+            random_state=self._random,
+        )
+
+    def explain(self, rows: Any, *, label: Value | None = None) -> list[LimeExplanation]:
+        """Why each row gets its class, or what speaks for and against `label`."""
+        self.model.refresh()
+        encoded = self.schema.encode(rows)
+        probabilities = self._probabilities(encoded)
+        asked = None if label is None else int(class_codes([label], self.model.classes, "label")[0])
+        shown = self.schema.decode(encoded)
+        out = []
+        for i, row in enumerate(encoded):
+            code = int(probabilities[i].argmax()) if asked is None else asked
+            cells = {
+                f.name: row[j] if is_small(f) and not f.gaps else shown[f.name].iloc[i]
+                for j, f in enumerate(self.schema.features)
+            }
+            out.append(
+                LimeExplanation(
+                    row={k: v.item() if isinstance(v, np.generic) else v for k, v in cells.items()},
+                    label=self.model.classes[code],
+                    probability=float(probabilities[i, code]),
+                    reasons=self._reasons(row, code),
+                    words=self.schema,
+                )
+            )
+        return out
+
+    def _reasons(self, row: Floats, code: int) -> tuple[Reason, ...]:
+        self._random.seed(self.seed)
+        found = self._lime.explain_instance(
+            row, self._probabilities, labels=(code,), num_features=self.features, num_samples=self.samples
+        )
+        weights = sorted(found.local_exp[code], key=lambda pair: -abs(pair[1]))
+        return tuple(self._reason(int(j), float(row[j]), float(weight)) for j, weight in weights)
+
+    def _reason(self, j: int, value: float, weight: float) -> Reason:
+        feature = self.schema.features[j]
+        if isinstance(feature, Categorical):
+            return Reason(feature, weight, category=feature.categories[int(value)])
+        edges = self._lime.discretizer.maxs[j][:-1]
+        place = int(np.searchsorted(edges, value))
+        low = float(edges[place - 1]) if place > 0 else None
+        return Reason(feature, weight, low=low, high=float(edges[place]) if place < len(edges) else None)
+
+    def _probabilities(self, rows: Floats) -> Floats:
+        tensor = torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
+        scores = np.asarray(checked_scores(self.model, tensor).cpu().numpy())
+        return self.model.probabilities(scores) if self.model.sure else np.eye(scores.shape[1])[scores.argmax(axis=1)]
+
+
+WIDTH, LINE, TOP, HALF, LONGEST = 460, 44, 30, 150, 56
+
+
+def bars(e: LimeExplanation) -> Drawing:
+    """A bar per reason from the middle: to the right for the class, to the left against it. Drawn by the same means as
+    the other pictures, so that in a study neither size nor style tells whose explanation it is."""
+    label = _cut(e.words.class_word(e.label), LONGEST // 3)
+    most = max((abs(r.weight) for r in e.reasons), default=0.0) or 1.0
+    middle = WIDTH / 2
+    marks: list[Mark] = [
+        Text(middle - 8, 16, f"← against {label}", 13, "soft", "end"),
+        Text(middle + 8, 16, f"for {label} →", 13, "soft"),
+    ]
+    for i, reason in enumerate(e.reasons):
+        marks += _bar(reason, TOP + LINE * i, abs(reason.weight) / most * HALF)
+    title = f"Why {e.words.class_word(e.label)}?"
+    return Drawing(WIDTH, TOP + LINE * len(e.reasons) + 6, title, e.text(), tuple(marks))
+
+
+def _bar(reason: Reason, y: int, length: float) -> list[Mark]:
+    """The bin, and below it the bar with its size at its end."""
+    middle = WIDTH / 2
+    if reason.weight > 0:
+        colour, left, end, anchor, sign = "old", middle, middle + length + 6, "start", ""
+    else:
+        colour, left, end, anchor, sign = "new", middle - length, middle - length - 6, "end", "\N{MINUS SIGN}"
+    return [
+        Text(middle, y + 14, _cut(reason.inside(), LONGEST), 13, anchor="middle"),
+        Rect(left, y + 20, length, 16, colour),
+        line(middle, y + 18, middle, y + 38, "soft"),
+        Text(end, y + 33, f"{sign}{_size(reason.weight)}", 13, anchor=anchor),
+    ]
+
+
+def _cut(said: str, longest: int) -> str:
+    return said if len(said) <= longest else f"{said[: longest - 1]}…"
+
+
+def _name(feature: Feature) -> str:
+    """The column's name: a phrase of the schema ("the person ... older") fits GRACE's sentences only."""
+    return feature.name.replace("_", " ")
+
+
+def _edge(value: float | None) -> str:
+    assert value is not None
+    return sentence.number(sentence.decimal(float(f"{value:.6g}")))
+
+
+def _size(weight: float) -> str:
+    size = abs(weight)
+    return f"{size:.2f}" if size >= 0.005 else f"{size:.1g}" if size >= 0.0001 else "0.00"
+
+
+def _tabular() -> Any:
+    try:
+        from lime.lime_tabular import LimeTabularExplainer
+    except ImportError as reason:
+        raise GraceError(f"LIME needs the package lime; {pip_install('lime')}") from reason
+    return LimeTabularExplainer

@@ -1,0 +1,45 @@
+"""German: `words` and numbers, `sentences`, and `remarks` that go with them."""
+
+from grace.text.languages.de.errors import ERRORS
+from grace.text.languages.de.page import PAGE
+from grace.text.languages.de.pictures import PICTURES
+from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, sure
+from grace.text.languages.de.sentences import TEMPLATES
+from grace.text.languages.de.words import (
+    NAME,
+    SCREEN,
+    WORDS,
+    amount,
+    figure,
+    has_ratios,
+    is_plural,
+    label,
+    measured,
+    named,
+    number,
+)
+
+__all__ = [
+    "ERRORS",
+    "NAME",
+    "PAGE",
+    "PICTURES",
+    "SCREEN",
+    "TEMPLATES",
+    "WORDS",
+    "amount",
+    "cutoff",
+    "failed",
+    "figure",
+    "has_ratios",
+    "is_plural",
+    "label",
+    "measured",
+    "minimum",
+    "named",
+    "note",
+    "number",
+    "one_change",
+    "reason",
+    "sure",
+]

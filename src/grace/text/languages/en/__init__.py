@@ -1,0 +1,49 @@
+"""English: `words` and numbers, `sentences`, and `remarks` that go with them."""
+
+from grace.text.languages.en.errors import ERRORS
+from grace.text.languages.en.page import PAGE
+from grace.text.languages.en.pictures import PICTURES
+from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
+from grace.text.languages.en.sentences import TEMPLATES
+from grace.text.languages.en.words import (
+    NAME,
+    SCREEN,
+    TIMES,
+    WORDS,
+    amount,
+    figure,
+    has_ratios,
+    is_plural,
+    label,
+    measured,
+    named,
+    number,
+    positive,
+)
+
+__all__ = [
+    "ERRORS",
+    "NAME",
+    "PAGE",
+    "PICTURES",
+    "SCREEN",
+    "TEMPLATES",
+    "TIMES",
+    "WORDS",
+    "amount",
+    "cutoff",
+    "failed",
+    "figure",
+    "has_ratios",
+    "is_plural",
+    "label",
+    "measured",
+    "minimum",
+    "named",
+    "note",
+    "number",
+    "one_change",
+    "positive",
+    "reason",
+    "sure",
+]

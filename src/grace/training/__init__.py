@@ -1,0 +1,299 @@
+"""Training the paper's networks, and networks of the same kind for any other table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+
+from grace.datasets import Table
+from grace.errors import GraceError
+from grace.models.base import class_codes, fill_value
+from grace.models.network import Network
+from grace.models.threshold import Threshold, cutoffs_of
+from grace.models.torch import TorchModel
+from grace.schema.columns import is_number
+from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, columns_of, plain
+from grace.schema.frames import numbers, said, some
+from grace.schema.parsing import MOST_SEED, whole_number
+from grace.schema.schema import Schema
+from grace.training.descent import Progress, descend
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained; the paper's Table Sup1 has one for each of its tables."""
+
+    hidden: tuple[int, ...] = (64, 32)
+    learning_rate: float = 0.003
+    patience: int = 10
+    batch_size: int = 512
+    max_epochs: int = 500
+
+    def __post_init__(self) -> None:
+        for name in ("patience", "batch_size", "max_epochs"):
+            if getattr(self, name) < 1:
+                raise GraceError(f"{name}={getattr(self, name)!r}: it must be a whole number of at least 1")
+        if not self.learning_rate > 0:
+            raise GraceError(f"learning_rate={self.learning_rate!r}: it must be positive")
+        if any(size < 1 for size in self.hidden):
+            raise GraceError(f"hidden={self.hidden!r}: every layer needs at least one unit")
+
+
+TASKS = ("classification", "regression")
+RARE = 10  # rows that a category needs to be one of its own, if rare ones are put together
+
+RECIPES = {
+    "eegeye": Recipe((40, 30), 0.01, 5),
+    "diabetes": Recipe((15, 7), 0.01, 3),
+    "cancer95": Recipe((15, 15), 0.001, 3),
+    "phoneme": Recipe((20, 5), 0.001, 3),
+    "segment": Recipe((30, 10), 0.01, 3),
+    "magic": Recipe((35, 20), 0.001, 4),
+    "biodeg": Recipe((60, 50), 0.01, 3),
+    "spam": Recipe((50, 30), 0.001, 3),
+    "cancer92": Recipe((50, 20), 0.001, 3),
+    "mfeat": Recipe((100, 50), 0.001, 5),
+    "musk": Recipe((100, 100), 0.0001, 3),
+}
+
+
+def fit(
+    data: Table | pd.DataFrame,
+    target: str | None = None,
+    *,
+    seed: int = 0,
+    recipe: Recipe | None = None,
+    schema: Schema | None = None,
+    validation: pd.DataFrame | None = None,
+    progress: Progress | None = None,
+    rare: str | None = None,
+    task: str | None = None,
+    threshold: Threshold | None = None,
+    **changes: Any,
+) -> TorchModel:
+    """Train a network on a table of the paper (its training part) or on any DataFrame.
+
+    A target of numbers with more than 50 different values is predicted as a number, any other as classes;
+    `task="regression"` or `task="classification"` says so. Keyword `changes` are parts of the recipe:
+    `hidden=(32, 16)`, `learning_rate`, `patience`, `batch_size`, `max_epochs`. Without `validation`, a tenth of the
+    rows is set aside for early stopping. Missing cells are imputed: the median, or the category "missing", as the
+    training part has it. With `rare="other"`, categories with fewer than 10 rows become one of that name, and so does
+    any that turns up later. `threshold` is the probability from which on a class is decided, as in `grace.wrap`.
+    """
+    whole_number("seed", plain(seed), 0, MOST_SEED)
+    if isinstance(data, Table):
+        parts = data.split(seed)
+        recipe = recipe or RECIPES.get(data.name, Recipe())
+        schema = data.declared if schema is None else schema
+        target = data.target
+        task = task_for(data.frame, target, task, data.declared)
+        train, held = parts.train, parts.validation if validation is None else validation
+    else:
+        if target is None and schema is not None:
+            target = schema.target
+        task = check_target(data, target, task, schema)
+        assert target is not None
+        if schema is not None:
+            check_columns(data, schema, target)
+        stratify = task == "classification"
+        train, held = (data, validation) if validation is not None else _set_aside(data, target, seed, stratify)
+    if threshold is not None and task == "regression":
+        raise GraceError("threshold= is about the probabilities of classes; leave it out for a regression")
+    for name in changes:
+        if name not in Recipe.__dataclass_fields__:
+            raise GraceError(f"a recipe has no {name!r}; it has {', '.join(Recipe.__dataclass_fields__)}")
+    recipe = replace(recipe or Recipe(), **changes)
+    if target not in held.columns:
+        raise GraceError(f"target column {target!r} is not in the validation data")
+    if rare is not None:
+        schema = _with_other(Schema.infer(train, target, like=schema), train, rare)
+    schema = with_categories(schema, pd.concat([train, held]), train, target)
+    schema = _with_missing(Schema.infer(train, target, like=schema), train)
+    schema = replace(schema, classes=_classes(schema, train, held) if task == "classification" else ())
+    cutoffs = None if threshold is None else cutoffs_of(threshold, schema.classes)
+    x, held_x = _rows(train, schema), _rows(held, schema)
+    y, held_y = (_targets(part, schema, what) for part, what in ((train, "training data"), (held, "validation data")))
+    network = Network(schema, recipe.hidden, len(schema.classes) or 1)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        network.initialise(*_scaling(x, schema), generator)
+    middle, unit = (0.0, 1.0) if schema.classes else (float(y.mean()), float(y.std(correction=0)))
+    if not schema.classes:
+        y, held_y = (((values - middle) / unit).float() for values in (y, held_y))
+    descend(network, (x, y), (held_x, held_y), recipe, generator, progress)
+    if not schema.classes:
+        _stretch(network, middle, unit)
+    module = network.double().eval().requires_grad_(False)
+    model = TorchModel(module, schema.classes, outputs="logits", schema=schema, task=task)
+    return model.with_cutoffs(cutoffs)
+
+
+def task_for(frame: pd.DataFrame, target: str, task: str | None, schema: Schema | None = None) -> str:
+    """What is asked for, or what the target suggests."""
+    if task not in (None, *TASKS):
+        raise GraceError(f"task={task!r} is unknown; use one of {', '.join(map(repr, TASKS))}")
+    if task == "regression" and not pd.api.types.is_numeric_dtype(frame[target]):
+        raise GraceError(f'target column {target!r} holds no numbers; leave out task="regression"')
+    declared = schema is not None and bool(schema.classes)
+    return task or ("regression" if is_number(frame[target]) and not declared else "classification")
+
+
+def check_target(frame: pd.DataFrame, target: str | None, task: str | None = None, schema: Schema | None = None) -> str:
+    """The task, or an error that says what is wrong with the target."""
+    if target is None:
+        raise GraceError('which column is the target? pass target="..."')
+    if len(frame) == 0:
+        raise GraceError("there are no rows to train on: the table is empty")
+    if target not in frame.columns:
+        raise GraceError(f"target column {target!r} is not in the data; columns: {some(frame.columns)}")
+    if frame[target].isna().any():
+        row = frame.index[int(frame[target].isna().to_numpy().argmax())]
+        raise GraceError(f"target column {target!r}, row {said(row)}: the label is missing; drop the row or fill it in")
+    task = task_for(frame, target, task, schema)
+    counts = frame[target].value_counts()
+    counts = counts[counts > 0]
+    if len(counts) < 2:
+        what = "the class" if task == "classification" else "the value"
+        raise GraceError(f"target column {target!r} has only {what} {said(counts.index[0])}; a contrast needs two")
+    if task == "classification" and counts.iloc[-1] < 2:
+        raise GraceError(
+            f"class {said(counts.index[-1])} in {target!r} has one row; training needs at least two of each class "
+            '(if the column is a number to predict, pass task="regression")'
+        )
+    return task
+
+
+def check_columns(frame: pd.DataFrame, schema: Schema, target: str) -> None:
+    """A schema has to have every column of the table, and no other; one without features takes them all."""
+    if not schema.features:
+        return
+    if target in schema.columns:
+        raise GraceError(f"column {target!r} is the target, and a feature of the schema too; take the feature out")
+    there = set(frame.columns)
+    known = [c for f in schema.features for c in ([f.name] if f.name in there else columns_of(f))]
+    for column in (c for c in known if c not in there):
+        raise GraceError(f"column {column!r} of the schema is missing from the table; take the feature out, or add it")
+    needed = {*known, target}
+    for column in (c for c in frame.columns if c not in needed):
+        raise GraceError(
+            f"column {column!r} of the table is missing from the schema; add a feature for it, or drop the column "
+            "(grace train --drop)"
+        )
+
+
+def score(model: TorchModel, test: pd.DataFrame) -> str:
+    """How well the model does on rows with their target, as a sentence."""
+    assert model.schema is not None
+    truth, predicted = test[model.schema.target], model.predict(model.impute(test))
+    if model.task == "regression":
+        share = 1 - np.square(predicted - truth).mean() / np.square(truth - truth.mean()).mean()
+        return f"R² on {len(test)} held-out rows: {share:.3f}."
+    return f"{(predicted == truth).mean():.1%} of {len(test)} held-out rows classified correctly."
+
+
+def _set_aside(frame: pd.DataFrame, target: str, seed: int, stratify: bool = True) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A tenth of the rows for early stopping, some of each class."""
+    classes = frame[target].nunique() if stratify else 0
+    held = max(int(np.ceil(len(frame) * 0.1)), classes)
+    if len(frame) - held < max(classes, 2):
+        what = f" on {classes} classes" if classes else ""
+        raise GraceError(f"{len(frame)} rows are too few to train{what}; pass validation= and more rows")
+    labels = frame[target] if stratify else None
+    train, rest = train_test_split(frame, test_size=held, stratify=labels, random_state=seed)
+    return train, rest
+
+
+def with_categories(like: Schema | None, frame: pd.DataFrame, train: pd.DataFrame, target: str) -> Schema:
+    """What is declared, with the categories of the whole frame; a change may choose only those that
+    occur in training."""
+    base = Schema(features=(), target=target) if like is None else like
+    declared = {f.name: f for f in base.features}
+    features: list[Feature] = []
+    for found in Schema.infer(frame, target, like=base).features:
+        feature = declared.get(found.name, type(found)(name=found.name))
+        if isinstance(found, Categorical) and isinstance(feature, Categorical) and not feature.categories:
+            seen = {plain(value) for value in train[found.name].dropna().unique()}
+            never = tuple(c for c in found.categories if c not in seen)
+            feature = replace(feature, categories=found.categories, ordered=found.ordered, never=never)
+        features.append(feature)
+    return replace(base, features=tuple(features))
+
+
+def _with_other(schema: Schema, train: pd.DataFrame, word: str) -> Schema:
+    """Categorical columns with rare categories get one for all of them, which a row may have but no change choose."""
+    for feature in schema.features:
+        if isinstance(feature, Categorical) and not feature.other and not feature.columns:
+            counts = train[feature.name].map(plain).value_counts()
+            kept = tuple(c for c in feature.categories if counts.get(c, 0) >= RARE and c != word)
+            if kept and len(kept) < len(feature.categories):
+                never = (*(c for c in feature.never if c in kept), word)
+                typical = feature.typical if feature.typical in kept else kept[0]
+                parts = {"categories": (*kept, word), "never": never, "other": word, "typical": typical}
+                schema = schema.replace(feature.name, **parts)
+    return schema
+
+
+def _with_missing(schema: Schema, train: pd.DataFrame) -> Schema:
+    """Categorical columns with missing cells in training get the category "missing", which a row may
+    have but no change may choose."""
+    for feature in schema.features:
+        if not isinstance(feature, Categorical) or feature.columns or MISSING in feature.categories:
+            continue
+        if train[feature.name].isna().any():
+            schema = schema.replace(
+                feature.name,
+                categories=(*feature.categories, MISSING),
+                never=(*feature.never, MISSING),
+            )
+    return schema
+
+
+def _rows(frame: pd.DataFrame, schema: Schema) -> Tensor:
+    rows = schema.encode(frame, missing=True)
+    fill = np.array([fill_value(f) for f in schema.features])
+    return torch.as_tensor(np.where(np.isnan(rows), fill, rows), dtype=torch.float32)
+
+
+def _classes(schema: Schema, train: pd.DataFrame, held: pd.DataFrame) -> tuple[Value, ...]:
+    """The classes that are declared or were found; of numbers that are told to be classes, all that occur."""
+    assert schema.target is not None
+    found = pd.concat([train[schema.target], held[schema.target]])
+    return schema.classes or Categorical(name=schema.target).observe(found).categories
+
+
+def _targets(frame: pd.DataFrame, schema: Schema, what: str) -> Tensor:
+    """Positions of classes, or numbers."""
+    assert schema.target is not None
+    if schema.classes:
+        return torch.as_tensor(class_codes(frame[schema.target], schema.classes, what))
+    values = numbers(frame[schema.target])
+    if np.isnan(values).any():
+        row = frame.index[int(np.isnan(values).argmax())]
+        raise GraceError(f"{what}: target column {schema.target!r}, row {said(row)}: the number is missing")
+    return torch.tensor(values)
+
+
+def _stretch(network: Network, middle: float, unit: float) -> None:
+    """Standardised numbers into natural ones: the last layer, which is linear, takes the unit in."""
+    last = network.layers[-1]
+    assert isinstance(last, nn.Linear)
+    with torch.no_grad():
+        last.weight.mul_(unit)
+        last.bias.mul_(unit).add_(middle)
+
+
+def _scaling(x: Tensor, schema: Schema) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each numeric feature over the middle 98 % of its training values."""
+    numeric = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
+    values: Floats = x.numpy().astype(np.float64)[:, numeric]
+    low, high = np.quantile(values, [0.01, 0.99], axis=0)
+    clipped = np.clip(values, low, high)
+    scale = clipped.std(axis=0)
+    scale = np.where(scale > 0, scale, values.std(axis=0))
+    return torch.as_tensor(clipped.mean(axis=0)), torch.as_tensor(np.where(scale > 0, scale, 1.0))
