@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import grace
-from grace.explain.solve import Answers
+from grace.problem.answers import Answers
 from test_sentences import explainer_of
 
 SCRIPT = importlib.util.spec_from_file_location("audit", Path(__file__).parents[1] / "benchmarks" / "audit.py")

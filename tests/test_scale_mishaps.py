@@ -200,11 +200,11 @@ def test_a_model_that_fails_but_once(world, tmp_path):
         with pytest.raises(Killed):
             run(world.model, world.rows, tmp_path / "out", **{**HOW, "part_rows": 70})
     place = Place(tmp_path / "out")
-    files.write_whole(place.rejects(0), b"row,column,reason\n1,,out of memory\n")
+    files.write_durably(place.rejects(0), b"row,column,reason\n1,,out of memory\n")
     frame = world.frame.drop(index=[25, 31, 69])
     frame.to_parquet(tmp_path / "good.parquet")
     run(world.model, tmp_path / "good.parquet", tmp_path / "good", **HOW)
-    files.write_whole(Place(tmp_path / "good").rejects(1), b"row,column,reason\n21,,out of memory\n")
+    files.write_durably(Place(tmp_path / "good").rejects(1), b"row,column,reason\n21,,out of memory\n")
     Place(tmp_path / "good").answers(1).unlink()
     job = run(world.model, tmp_path / "good.parquet", tmp_path / "good", **HOW)
     assert job.set_aside == 0

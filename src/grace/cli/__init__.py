@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from rich.table import Table
 
 from grace import __version__
 from grace.cli.benchmark import benchmark
-from grace.cli.explain import METHODS, explain
+from grace.cli.explain import explain
 from grace.cli.limit_options import column_list
 from grace.cli.replay import replay
 from grace.cli.reproduce import reproduce
@@ -30,9 +29,10 @@ from grace.cli.terminal import (
     saying,
     show,
     training_bar,
-    write_text,
 )
 from grace.errors import GraceError
+from grace.problem import METHODS
+from grace.schema.files import write_text
 from grace.schema.protected_names import looks_protected
 
 if TYPE_CHECKING:

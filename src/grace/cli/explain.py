@@ -25,6 +25,7 @@ from grace.cli.terminal import (
 )
 from grace.errors import GraceError
 from grace.explain.saved_header import head_of
+from grace.problem import METHODS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from grace.schema.schema import Schema
     from grace.text.sentence import Saying
 
-METHODS = ("search", "gradient", "local", "nearest", "deepfool")
 PICTURES = (".png", ".pdf", ".svg")
 
 

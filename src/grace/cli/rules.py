@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from grace.cli.save import MODEL_HELP, columns_in
-from grace.cli.terminal import category_option, read_schema, read_table, write_text
+from grace.cli.terminal import category_option, read_schema, read_table
+from grace.schema.files import write_text
 
 
 @click.command()

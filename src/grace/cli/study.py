@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from grace.cli.serve import allow_host, proxy
-from grace.cli.terminal import read_table, write_text
+from grace.cli.terminal import read_table
 from grace.errors import GraceError
+from grace.schema.files import write_text
 
 if TYPE_CHECKING:
     from grace.study.analysis import Hypothesis, Report

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grace.errors import GraceError
+from grace.schema.files import replacing, write_text
 from grace.schema.parsing import read_text
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
         return
     from grace.schema.tables.spreadsheets import defused_frame
 
-    with whole(path) as fresh:
+    with replacing(path) as fresh:
         frame = batch.to_frame(**how)
         if path.suffix == ".csv":
             defused_frame(frame).to_csv(fresh, index_label="row")
@@ -181,30 +182,12 @@ def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
             frame.to_parquet(fresh)
 
 
-def write_text(path: Path, content: str) -> None:
-    with whole(path) as fresh:
-        fresh.write_text(content, encoding="utf-8")
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Where to write a file, so that it is there whole or as it was before."""
-    fresh = path.with_name(f".{path.name}.part")
-    try:
-        yield fresh
-        fresh.replace(path)
-    except (OSError, ImportError) as error:
-        raise GraceError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
-    finally:
-        fresh.unlink(missing_ok=True)
-
-
 def write_picture(e: Explanation, path: Path) -> None:
     """An SVG is made here; any other format by matplotlib."""
     if path.suffix == ".svg":
         write_text(path, e.to_svg())
         return
-    with whole(path) as fresh:
+    with replacing(path) as fresh:
         e.plot().savefig(fresh, format=path.suffix[1:], dpi=200)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import grace
 from grace import datasets
-from grace.cli.terminal import write_text
 from grace.datasets import Table
 from grace.errors import GraceError
 from grace.experiments import functions, peers
@@ -23,6 +22,7 @@ from grace.experiments.task import Answers, Method, Task, network_of, prepare
 from grace.methods import METHODS
 from grace.models.torch import TorchModel
 from grace.schema.features import Domain
+from grace.schema.files import write_text
 
 RETRAINED = 5
 OWN = tuple(METHODS)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from grace.cli.terminal import write_text
 from grace.experiments.evaluate import HIGHER, LOWER, MEASURES, Verdict
+from grace.schema.files import write_text
 from grace.schema.tables.spreadsheets import defused_frame
 
 REFERENCE = "search"

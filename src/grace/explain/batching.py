@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from grace.explain.solve import NOT_ASKED, Answers
 from grace.methods.moves import VALUES
 from grace.models.base import Model
 from grace.models.predictor import OutOfCallsError, Predictor
 from grace.models.relu import check_layers
 from grace.models.torch import TorchModel
+from grace.problem.answers import NOT_ASKED, Answers
 from grace.problem.budget import Size, rows_within
 from grace.problem.settings import Settings
 from grace.problem.space import Space

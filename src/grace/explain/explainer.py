@@ -14,14 +14,15 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.explain.batching import answer_within, asked_so_far, rows_at_once
 from grace.explain.explanations import Explanations
-from grace.explain.solve import Answers, answer
-from grace.methods import METHODS
+from grace.explain.solve import answer
+from grace.methods import METHODS, check_protected
 from grace.models import wrap
 from grace.models.base import checked_scores, device_of, fill_value
 from grace.models.checking import LayersDifferError
 from grace.models.grouped import grouped
 from grace.models.predictor import Predictor
 from grace.problem import background as learning
+from grace.problem.answers import Answers
 from grace.problem.contrast import goal_of
 from grace.problem.goal import Flip, Goal
 from grace.problem.problem import Background, Problem
@@ -29,7 +30,7 @@ from grace.problem.requirements import demands
 from grace.problem.requirements.consequences import deciding
 from grace.problem.requirements.dependence import Dependence, Follow, Learner, learnt
 from grace.problem.requirements.plausible import Typicality
-from grace.problem.settings import Settings, check_protected, settings_of
+from grace.problem.settings import Settings, settings_of
 from grace.problem.space import Space
 from grace.problem.target_range import Wanted
 from grace.schema.features import Domain, Floats, Value, plain, tail_of

@@ -18,11 +18,11 @@ from grace.explain.diagnosis import Way, ways_out
 from grace.explain.explanation import Explanation
 from grace.explain.metrics import Metrics, measure
 from grace.explain.proof_record import mentioned, miss_record, proof_record, protected_in
-from grace.explain.solve import Answers
 from grace.explain.spans import ASKED_PER_CELL, spans_of_answers
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.compute_backdrop import look
+from grace.problem.answers import Answers
 from grace.problem.requirements.consequences import Realism
 from grace.problem.requirements.plausible import plausibility
 from grace.problem.requirements.robust import validity

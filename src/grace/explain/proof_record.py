@@ -9,7 +9,7 @@ import numpy as np
 
 from grace.explain.changes import cell_of
 from grace.explain.diagnosis import Way
-from grace.explain.solve import NOT_ASKED, Answers
+from grace.problem.answers import NOT_ASKED, Answers
 from grace.proofs.certificate import PROVEN
 from grace.schema.features import Categorical, Feature, Floats, Numeric, plain
 from grace.schema.schema import Schema

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from grace.explain.solve import Answers
 from grace.methods.profiles import ASKED, profiles_of
+from grace.problem.answers import Answers
 from grace.problem.decimals import Decimals, digits_of
 from grace.problem.goal import Against, Between, Goal
 from grace.problem.numpy_or_torch import own

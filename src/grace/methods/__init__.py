@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from grace.errors import GraceError
 from grace.methods.deepfool import deepfool
 from grace.methods.nearest import nearest
 from grace.methods.search import search
 from grace.methods.walk import gradient, local
 from grace.problem.problem import Problem
+from grace.schema.frames import some
+from grace.schema.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -43,3 +46,13 @@ METHODS = {
     "nearest": Method(nearest, wants_background=True),
     "deepfool": Method(deepfool),
 }
+
+
+def check_protected(schema: Schema, method: str) -> None:
+    """A baseline changes any feature, so that it cannot keep what is protected."""
+    kept = [f.name for f in schema.features if f.protected]
+    if kept and "domain" not in METHODS[method].promises:
+        able = ", ".join(name for name, known in METHODS.items() if "domain" in known.promises)
+        raise GraceError(
+            f"method={method!r} changes any feature and cannot keep {some(kept)}, which is protected; use one of {able}"
+        )

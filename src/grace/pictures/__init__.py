@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grace.errors import GraceError, pip_install
-from grace.explain.explanation import Explanation
 from grace.pictures.backdrop import Backdrop
 from grace.pictures.batch import KINDS, Overview, batch_picture
 from grace.pictures.drawing import Drawing
@@ -22,6 +21,8 @@ from grace.pictures.svg import STYLE, to_svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from grace.explain.explanation import Explanation
 
 __all__ = [
     "KINDS",

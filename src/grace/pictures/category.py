@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from grace.explain.explanation import Change, Explanation
+from typing import TYPE_CHECKING
+
 from grace.pictures.backdrop import Backdrop, Curve
 from grace.pictures.drawing import Drawing, Mark, Rect, Text, fit, line, percent, text_width, was, would_be
 from grace.pictures.numeric import ROLES, heading, label, shortly, titled
 from grace.schema.features import Categorical
 from grace.text import languages, sentence
 from grace.text.regression_text import predicted
+
+if TYPE_CHECKING:
+    from grace.explain.explanation import Change, Explanation
 
 MOST = 8  # categories shown
 STEP = 24.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from grace.explain.explanation import Change, Explanation
 from grace.pictures.backdrop import Backdrop, Curve, Histogram
 from grace.pictures.drawing import (
     Axis,
@@ -33,6 +33,9 @@ from grace.pictures.probabilities import cutoff_line
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import Numeric, Value
 from grace.text import languages, sentence
+
+if TYPE_CHECKING:
+    from grace.explain.explanation import Change, Explanation
 
 EDGE = 8.0  # keeps marks at the ends of a range inside the picture
 BARS = 34.0  # height of the tallest bar

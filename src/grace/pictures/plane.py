@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from grace.explain.explanation import Explanation
 from grace.pictures.backdrop import Map
 from grace.pictures.contour import blocks, border, region
 from grace.pictures.drawing import (
@@ -28,6 +29,9 @@ from grace.pictures.numeric import beside, label, titled
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import Floats, Numeric
 from grace.text import languages
+
+if TYPE_CHECKING:
+    from grace.explain.explanation import Explanation
 
 GUTTER = 44.0
 STRIDE = 3  # of the nodes that are tried as places for a word

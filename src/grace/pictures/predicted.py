@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from grace.explain.explanation import Explanation
+from typing import TYPE_CHECKING
+
 from grace.pictures.backdrop import Curve
 from grace.pictures.drawing import Axis, Drawing, Mark, Path, Rect, Text, arrow, line, text_width, ticks, was, would_be
 from grace.text import languages
 from grace.text.regression_text import Range, predicted
+
+if TYPE_CHECKING:
+    from grace.explain.explanation import Explanation
 
 ROOM = 0.08  # beyond the outermost number, as a share of all that is shown
 WORDS = 0.14  # beyond that, for words above a curve

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-from grace.explain.explanation import Explanation
 from grace.models.threshold import lines
 from grace.pictures.drawing import (
     Axis,
@@ -27,6 +27,9 @@ from grace.pictures.drawing import (
 from grace.schema.features import Value
 from grace.schema.schema import Schema
 from grace.text import languages, sentence
+
+if TYPE_CHECKING:
+    from grace.explain.explanation import Explanation
 
 MOST = 4  # classes shown
 STEP = 27.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-from grace.explain.explanation import Change, Explanation
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.category import category_panel
 from grace.pictures.drawing import Drawing, Group, Mark, Text, paragraph, text_width, was, would_be
@@ -16,6 +16,9 @@ from grace.pictures.probabilities import chances_panel, class_panel
 from grace.schema.features import Numeric
 from grace.text import languages, sentence
 from grace.text.languages import listed, upper
+
+if TYPE_CHECKING:
+    from grace.explain.explanation import Change, Explanation
 
 MARGIN = 24.0
 GAP = 32.0  # between columns

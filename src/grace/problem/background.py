@@ -16,11 +16,11 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.explain.solve import Answers
 from grace.models.base import Model, checked_scores, class_codes, fill_value
 from grace.models.checking import LayersDifferError, warn_if_unsteady
 from grace.models.predictor import Predictor
 from grace.models.relu import check_layers
+from grace.problem.answers import Answers
 from grace.problem.problem import Background
 from grace.problem.requirements.plausible import Typicality
 from grace.problem.space import Space

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grace.errors import GraceError
-from grace.methods import METHODS
+from grace.problem import METHODS
 from grace.problem.budget import bytes_of
 from grace.problem.requirements.dependence import Follow, checked_follow
 from grace.problem.space import NORMS
 from grace.schema.features import plain
-from grace.schema.frames import some
 from grace.schema.limits import ASKED
 from grace.schema.parsing import shown, whole_number
-
-if TYPE_CHECKING:
-    from grace.schema.schema import Schema
 
 MOST = 1_000_000  # features, answers, steps and neighbours that can be asked for
 MOST_CALLS = 10**15
 
 CHOICES = {
-    "method": tuple(METHODS),
+    "method": METHODS,
     "prefer": ("fewest", "nearest"),
     "among": ("nearest", "steady"),
     "distance": tuple(NORMS),
@@ -85,16 +81,6 @@ class Settings:
                     "of at least 0" if name == "budget" else f"between 0 and {'1' if name == 'gamma' else 'below 1'}"
                 )
                 raise GraceError(f"{name}={shown(number)}: it must be a number {limits}")
-
-
-def check_protected(schema: Schema, method: str) -> None:
-    """A baseline changes any feature, so that it cannot keep what is protected."""
-    kept = [f.name for f in schema.features if f.protected]
-    if kept and "domain" not in METHODS[method].promises:
-        able = ", ".join(name for name, known in METHODS.items() if "domain" in known.promises)
-        raise GraceError(
-            f"method={method!r} changes any feature and cannot keep {some(kept)}, which is protected; use one of {able}"
-        )
 
 
 def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.explain.solve import Answers
 from grace.methods import METHODS
+from grace.problem.answers import Answers
 from grace.problem.background import anywhere
 from grace.problem.target_range import Wanted
 from grace.proofs.certificate import PROVEN

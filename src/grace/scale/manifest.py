@@ -39,7 +39,7 @@ from grace.scale.records import (
     records_of_parts,
     rejects_of,
 )
-from grace.schema.files import hash_of_file, remove, write_whole
+from grace.schema.files import hash_of_file, remove, write_durably
 from grace.schema.parsing import fitted, read_json, read_text
 from grace.schema.tables.spreadsheets import defused
 
@@ -163,7 +163,7 @@ class Place:
                 for path in (self.folder / name).iterdir():
                     path.unlink()
             for path in explainer:
-                write_whole(self.folder / EXPLAINER / path.name, path.read_bytes())
+                write_durably(self.folder / EXPLAINER / path.name, path.read_bytes())
             self.write_manifest(about)
         elif known is not None and "done" in known and self.done() != self.records().keys():
             self.write_manifest({**known, "done": {**known["done"], "rejects": None}})  # it will be another file
@@ -182,7 +182,7 @@ class Place:
 
     def write_manifest(self, content: Mapping[str, Any]) -> None:
         text = json.dumps({"format": FORMAT, **content}, ensure_ascii=False, indent=1, sort_keys=True)
-        write_whole(self.folder / MANIFEST, (text + "\n").encode())
+        write_durably(self.folder / MANIFEST, (text + "\n").encode())
 
     def write_part(self, part: int, table: pa.Table, rejects: Sequence[tuple[Any, ...]]) -> None:
         """The record first, then the rows set aside, and the answers last, so that a part with answers is a part that
@@ -203,7 +203,7 @@ class Place:
             remove(path)
         Record(len(first), explained, len(rejects), hashes).write(self.folder, part)
         for name, content in reversed(files.items()):
-            write_whole(self.folder / name, content)
+            write_durably(self.folder / name, content)
 
     def finish(self, about: Mapping[str, Any]) -> tuple[int, int, int]:
         """All rejects in one file, and the totals and all records in the manifest, if every file is as it was written.
@@ -214,7 +214,7 @@ class Place:
             sum(getattr(r, name) for r in records.values()) for name in ("explained", "rows", "set_aside")
         )
         kept = [self.folder / rejects_of(part) for part, r in records.items() if rejects_of(part) in r.files]
-        write_whole(self.folder / SET_ASIDE, _lines([]), *(path.read_bytes().partition(b"\n")[2] for path in kept))
+        write_durably(self.folder / SET_ASIDE, _lines([]), *(path.read_bytes().partition(b"\n")[2] for path in kept))
         totals = {
             "explained": explained,
             "not_explained": rows - explained,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grace.errors import GraceError
-from grace.schema.files import hash_of_file, remove, write_whole
+from grace.schema.files import hash_of_file, remove, write_durably
 
 ANSWERS, REJECTS, RECORDS = "answers", "rejects", "parts"
 REPAIR = "the same command with --repair (repair=True) does the part again"
@@ -63,7 +63,7 @@ class Record:
 
     def write(self, folder: Path, part: int) -> None:
         content = json.dumps(self.said(), sort_keys=True) + "\n"
-        write_whole(folder / record_of(part), content.encode())
+        write_durably(folder / record_of(part), content.encode())
 
     def holds(self, folder: Path) -> bool:
         """Whether the files are there, as they were written."""

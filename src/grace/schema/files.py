@@ -1,18 +1,39 @@
-"""Files that are written whole or not at all, and for good; and their hashes."""
+"""Files that are written as a whole or not at all, and their SHA-256."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from grace.errors import GraceError
 
 
-def write_whole(path: Path, *content: Any) -> None:
-    """Write a file so that it is there whole or not at all, even if the power fails."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to; when the block ends without an error, the file replaces `path`."""
+    fresh = path.with_name(f".{path.name}.part")
+    try:
+        yield fresh
+        fresh.replace(path)
+    except (OSError, ImportError) as error:
+        raise GraceError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write a text file as a whole."""
+    with replacing(path) as fresh:
+        fresh.write_text(content, encoding="utf-8")
+
+
+def write_durably(path: Path, *content: Any) -> None:
+    """Write a file so that it is there as a whole or not at all, even if the power fails."""
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
         try:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from grace.cli.terminal import write_text
 from grace.errors import GraceError
 from grace.experiments.reproduction import figures, page, tables
 from grace.experiments.reproduction.plan import Plan
 from grace.experiments.reproduction.store import Store
+from grace.schema.files import write_text
 from grace.schema.tables.spreadsheets import defused_frame
 
 BRIEF = (0, 1, 3, 4, 5, 7, 8)  # columns of the readers' table for a screen

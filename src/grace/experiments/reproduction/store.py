@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from grace import __version__
-from grace.cli.terminal import write_text
 from grace.errors import GraceError
 from grace.experiments.reproduction.plan import Plan, Unit, marks, slug, stamp
+from grace.schema.files import write_text
 
 Figures = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.explain.solve import Answers
+from grace.problem.answers import Answers
 from grace.problem.goal import Each
 from grace.problem.problem import Background, Problem
 from grace.problem.requirements.consequences import Realism, deciding

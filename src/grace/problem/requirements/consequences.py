@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.explain.solve import Answers
 from grace.models.base import Model, checked_scores
+from grace.problem.answers import Answers
 from grace.problem.decimals import Decimals
 from grace.problem.goal import Goal
 from grace.problem.problem import Background, Problem

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.explain.solve import Answers
 from grace.models.base import Model, checked_scores
+from grace.problem.answers import Answers
 from grace.problem.goal import Goal
 from grace.problem.space import Space
 from grace.schema.features import Floats

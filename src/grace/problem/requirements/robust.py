@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grace.errors import GraceError
-from grace.explain.solve import Answers
 from grace.models.ensemble import Together
 from grace.models.grouped import grouped
 from grace.models.wrapping import wrap
+from grace.problem.answers import Answers
 from grace.problem.background import met
 from grace.schema.features import Floats
 
