@@ -32,6 +32,7 @@ from grace.pictures.drawing import (
     ticks,
     wrap,
 )
+from grace.text.vocabulary import class_caption
 from problems import CASES, two_class, wrapped
 
 EVIL = "<script>alert('1')</script> & \x00"
@@ -336,7 +337,7 @@ def test_a_picture_is_wellformed_and_says_what_it_shows(e: grace.Explanation, wi
     assert title.text == root.attrib["aria-label"]
     assert e.text() in description.text
     said = " ".join(t.text or "" for t in root.iter("{http://www.w3.org/2000/svg}text"))
-    assert e.words.class_word(e.original_class) in said
+    assert class_caption(e.words, e.original_class) in said
     for change in e.changes:
         for value in (change.old, change.new):
             assert grace.text.sentence.value(change.feature, value) in said + description.text

@@ -22,7 +22,7 @@ from grace.problem import background as learning
 from grace.problem.budget import COSTS, LEAST, Size, bytes_of, rows_within
 from grace.scale import sample
 from grace.scale.rejected_rows import sift
-from grace.scale.tables import ROW, Big, Part
+from grace.schema.tables.table_file import ROW, Part, TableFile
 from scaling import SRC, loans, saved_explainer
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -190,7 +190,7 @@ def test_parts_are_slices_of_the_table(tmp_path, rows, group, size, done, as_tex
         frame.to_csv(path, index=False)
     else:
         pq.write_table(pa.Table.from_pandas(frame), path, row_group_size=group)
-    table = Big.of(path)
+    table = TableFile.of(path)
     assert table.fingerprint()[1] == rows
     parts = list(table.parts(size, ["years", "home"], frozenset(done)))
     expected = [p for p in range(-(-rows // size)) if p not in done]
@@ -209,13 +209,13 @@ def test_a_folder_of_files_is_one_table(tmp_path):
     frame = loans(100)
     for i, start in enumerate(range(0, 100, 30)):
         frame.iloc[start : start + 30].to_parquet(tmp_path / f"{i}.parquet", index=False)
-    parts = list(Big.of(tmp_path).parts(45, ["years"]))
+    parts = list(TableFile.of(tmp_path).parts(45, ["years"]))
     assert [len(p.rows) for p in parts] == [45, 45, 10]
     assert pa.concat_tables([p.rows for p in parts])["years"].to_pylist() == frame["years"].tolist()
     loans(3).drop(columns="years").to_parquet(tmp_path / "9.parquet")
-    Big.of(tmp_path).need(["home", "since"])
+    TableFile.of(tmp_path).need(["home", "since"])
     with pytest.raises(GraceError, match=r"column 'years' is missing from .*9\.parquet"):
-        Big.of(tmp_path).need(["home", "years"])
+        TableFile.of(tmp_path).need(["home", "years"])
 
 
 def test_files_of_one_table_may_differ_in_types_and_in_columns_that_are_not_asked_for(tmp_path, explainer):
@@ -226,7 +226,7 @@ def test_files_of_one_table_may_differ_in_types_and_in_columns_that_are_not_aske
         part = frame.iloc[10 * i : 10 * i + 10].astype(kind)
         part["years"] = None if i == 3 else part["years"]
         part.assign(**{f"note{i}": 1}).to_parquet(tmp_path / f"{i}.parquet", index=i == 1)
-    table = Big.of(tmp_path)
+    table = TableFile.of(tmp_path)
     for size in (7, 20, 40):
         parts = list(table.parts(size, frame.columns))
         assert [table.part(p.number, size, frame.columns).rows for p in parts] == [p.rows for p in parts]
@@ -237,7 +237,7 @@ def test_files_of_one_table_may_differ_in_types_and_in_columns_that_are_not_aske
         assert [r.row for _, rejects in sifted for r in rejects] == list(range(30, 40))
     pq.write_table(pa.table({"years": [[1], [2]]}), tmp_path / "9.parquet")
     with pytest.raises(GraceError, match=r"column 'years' is of types that do not go together"):
-        list(Big.of(tmp_path).parts(100, ["years"]))
+        list(TableFile.of(tmp_path).parts(100, ["years"]))
 
 
 # -- rows that do not fit -----------------------------------------------------------------------------
@@ -262,7 +262,7 @@ ned",True,2016-01-01
 
 def test_every_bad_row_of_a_file_is_named(explainer, tmp_path):
     (tmp_path / "t.csv").write_bytes(LINES)
-    (part,) = Big.of(tmp_path / "t.csv").parts(100, explainer.schema.names)
+    (part,) = TableFile.of(tmp_path / "t.csv").parts(100, explainer.schema.names)
     assert (part.start, part.stop) == (0, 12)
     frame, rejects = sift(part, explainer.schema)
     assert frame.index.tolist() == [0, 4, 11]
@@ -311,12 +311,12 @@ def test_a_row_is_set_aside_if_and_only_if_it_cannot_be_read_alone(explainer, fa
 
 def test_tables_that_are_none_are_named(tmp_path):
     with pytest.raises(GraceError, match="nowhere"):
-        Big.of(tmp_path / "nowhere.parquet")
+        TableFile.of(tmp_path / "nowhere.parquet")
     with pytest.raises(GraceError, match=r"no \.parquet files"):
-        Big.of(tmp_path)
+        TableFile.of(tmp_path)
     (tmp_path / "t.parquet").write_bytes(b"PAR1 not")
     with pytest.raises(GraceError, match=r"t\.parquet cannot be read as Parquet"):
-        Big.of(tmp_path / "t.parquet").columns()
+        TableFile.of(tmp_path / "t.parquet").columns()
     (tmp_path / "u.csv").write_text("a,b,a\n1,2,3\n")
     with pytest.raises(GraceError, match="'a' occurs twice"):
-        Big.of(Path(tmp_path / "u.csv")).columns()
+        TableFile.of(Path(tmp_path / "u.csv")).columns()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from grace import GraceError
-from grace.scale.tables import Big
+from grace.schema.tables.table_file import TableFile
 
 TEXT = "a{0}b\n1{0}ä\n2\n3{0}ö\n"
 
@@ -21,7 +21,7 @@ TEXT = "a{0}b\n1{0}ä\n2\n3{0}ö\n"
 def test_dialects_are_streamed(tmp_path: Path, separator: str, encoding: str, pack: type[bytes]) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(pack(TEXT.format(separator).encode(encoding)))
-    table = Big.of(path)
+    table = TableFile.of(path)
     table.need(["a", "b"])
     assert table.columns() == ["a", "b"]
     assert table.fingerprint()[1] >= 3
@@ -52,4 +52,4 @@ def test_what_a_job_does_not_read_is_refused(tmp_path: Path, content: bytes, mes
     path = tmp_path / "rows.csv"
     path.write_bytes(content)
     with pytest.raises(GraceError, match=message):
-        Big.of(path).need(["a", "b"])
+        TableFile.of(path).need(["a", "b"])

@@ -22,7 +22,7 @@ from grace.scale import manifest, read, rejects, run
 from grace.scale.budget import Budget
 from grace.scale.manifest import Place
 from grace.scale.pool import Pool
-from grace.scale.tables import Big
+from grace.schema.tables.table_file import TableFile
 from scaling import children, command, contents, loans, saved_explainer
 
 SIZE = 250
@@ -325,7 +325,7 @@ def test_a_killed_worker_is_replaced(world, tmp_path):
 def test_a_part_that_kills_every_worker_is_named(world, tmp_path, monkeypatch):
     """Workers that die at once, as those do that run out of memory."""
     monkeypatch.setattr("sys.executable", "/bin/false")
-    parts = Big.of(world.csv).parts(SIZE, world.explainer.schema.names)
+    parts = TableFile.of(world.csv).parts(SIZE, world.explainer.schema.names)
     with pytest.raises(GraceError, match="rows 0 to 249: 3 processes ended"):
         Pool({}, 1).run(parts, lambda _: None)
 

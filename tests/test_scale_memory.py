@@ -14,7 +14,7 @@ from grace.problem.budget import LEAST, bytes_of
 from grace.scale import run
 from grace.scale.budget import CUDA, MEMORY, PROCESS, READER, Budget, cuda_build_bytes
 from grace.scale.explainers import given
-from grace.scale.tables import Big
+from grace.schema.tables.table_file import TableFile
 from scaling import command, peak_of, wide_explainer, wide_rows
 
 NAMES = [f"f{i}" for i in range(200)]
@@ -23,7 +23,7 @@ NAMES = [f"f{i}" for i in range(200)]
 def budget(
     path: Path, *, memory: str = "2GB", rows: int = 20_000, part_rows: int = 5000, device: str = "cpu"
 ) -> Budget:
-    return Budget.of(bytes_of(memory), Big.of(path), rows, NAMES, part_rows, {"weights": 1000}, device)
+    return Budget.of(bytes_of(memory), TableFile.of(path), rows, NAMES, part_rows, {"weights": 1000}, device)
 
 
 def test_what_the_reader_takes_is_counted_from_the_row_groups(tmp_path):
@@ -38,7 +38,7 @@ def test_what_the_reader_takes_is_counted_from_the_row_groups(tmp_path):
     with pytest.raises(GraceError, match="or fewer rows per part than part_rows=20000"):
         budget(tmp_path / "many.parquet", memory="500MB", part_rows=20_000).shares(1)
     assert budget(tmp_path / "many.parquet", part_rows=10**6) == budget(tmp_path / "many.parquet", part_rows=20_000)
-    narrow = Budget.of(10**9, Big.of(tmp_path / "one.parquet"), 20_000, NAMES[:3], 5000, {}, "cpu")
+    narrow = Budget.of(10**9, TableFile.of(tmp_path / "one.parquet"), 20_000, NAMES[:3], 5000, {}, "cpu")
     assert READER < narrow.reader < READER + 5 * 10**6
     assert PROCESS < narrow.process - cuda_build_bytes() < PROCESS + 5 * 10**6
 
@@ -46,12 +46,12 @@ def test_what_the_reader_takes_is_counted_from_the_row_groups(tmp_path):
 def test_text_and_arrays_of_the_explainer_count(tmp_path):
     words = pa.table({"f0": ["word " * 200] * 1000})
     pq.write_table(words, tmp_path / "text.parquet", use_dictionary=False)
-    table = Big.of(tmp_path / "text.parquet")
+    table = TableFile.of(tmp_path / "text.parquet")
     assert 1000 < table.row_bytes(["f0"], 1000) < 1100
     pq.write_table(pa.table({"f0": [[1.0] * 100] * 1000}), tmp_path / "lists.parquet", use_dictionary=False)
-    assert Big.of(tmp_path / "lists.parquet").row_bytes(["f0"], 1000) < 1000  # as small as Parquet makes them
+    assert TableFile.of(tmp_path / "lists.parquet").row_bytes(["f0"], 1000) < 1000  # as small as Parquet makes them
     wide_rows(40, 100, tmp_path / "t.csv")
-    table = Big.of(tmp_path / "t.csv")
+    table = TableFile.of(tmp_path / "t.csv")
     assert (tmp_path / "t.csv").stat().st_size // 101 < table.row_bytes(NAMES[:40], 100)
     few, many = (
         Budget.of(10**9, table, 100, NAMES[:40], 100, {"su": n, "background": n, "head": 9}, "cpu") for n in (0, 10**6)
@@ -118,7 +118,7 @@ def test_all_processes_together_stay_within_the_memory(models, tmp_path, columns
 def test_a_gpu_stays_within_the_memory_of_the_machine(models, tmp_path):
     wide_rows(500, 6000, tmp_path / "rows.parquet")
     with given(models / "500") as known:
-        table = Big.of(tmp_path / "rows.parquet")
+        table = TableFile.of(tmp_path / "rows.parquet")
         known_least = Budget.of(0, table, 6000, table.columns(), 2000, known.sizes(), "cuda")
     memory = known_least.reader + known_least.process + LEAST
     process = command(

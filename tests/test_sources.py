@@ -16,9 +16,9 @@ import grace
 from grace import GraceError, datasets
 from grace.problem import background
 from grace.problem.background import kept
-from grace.scale.stored import Stored
 from grace.schema import sources
-from grace.schema.sources import Held, schemas, source_of
+from grace.schema.parquet_source import ParquetSource
+from grace.schema.sources import FrameSource, schemas, source_of
 from scaling import loans, saved_explainer
 
 DOMAINS = ("central", "minmax", 0.9)
@@ -50,20 +50,20 @@ def test_ranges_column_by_column_are_those_of_the_table(name, declared, tmp_path
         table = datasets.load(name)
         frame, target, like = table.frame, table.target, table.declared if declared else None
     expected = {d: grace.Schema.infer(frame, target, domain=d, like=like, gaps=declared) for d in DOMAINS}
-    assert schemas(Held(frame), target, domains=DOMAINS, like=like, gaps=declared) == expected
-    stored = Stored.of(written(frame, tmp_path / "t", files=2))
+    assert schemas(FrameSource(frame), target, domains=DOMAINS, like=like, gaps=declared) == expected
+    stored = ParquetSource.of(written(frame, tmp_path / "t", files=2))
     assert schemas(stored, target, domains=DOMAINS, like=like, gaps=declared) == expected
 
 
 def test_rules_learn_from_all_rows(tmp_path):
     frame = pd.DataFrame({"city": ["a", "b", "c", "a"] * 50, "zip": [1, 2, 3, 1] * 50, "x": range(200)})
     like = grace.Schema(features=(), rules=[grace.rules.Follows("zip", of="city")])
-    for source in (Held(frame), Stored.of(written(frame, tmp_path / "all"))):
+    for source in (FrameSource(frame), ParquetSource.of(written(frame, tmp_path / "all"))):
         (rule,) = schemas(source, domains=["central"], like=like)["central"].rules
         assert rule.values == (("a", 1), ("b", 2), ("c", 3))
     frame.loc[199, "zip"] = 7
     with pytest.raises(GraceError, match="does not hold: 'zip' is 1 and 7 where 'city' is 'a'"):
-        schemas(Stored.of(written(frame, tmp_path / "t")), domains=["central"], like=like)
+        schemas(ParquetSource.of(written(frame, tmp_path / "t")), domains=["central"], like=like)
 
 
 def test_an_explainer_learns_the_same_from_parquet(explainer, tmp_path):
@@ -94,7 +94,11 @@ def test_of_very_many_rows_some_are_drawn_and_it_is_said(explainer, tmp_path, mo
     assert (one.training_rows, one.su_rows, len(one.background_rows)) == (900, 150, 50)
     assert (one.background_rows == same.background_rows).all()
     assert not (one.background_rows == other.background_rows).all()
-    assert one.schemas == other.schemas == schemas(Held(train), domains=["central", "minmax"], like=explainer.schema)
+    assert (
+        one.schemas
+        == other.schemas
+        == schemas(FrameSource(train), domains=["central", "minmax"], like=explainer.schema)
+    )
     every = {tuple(r) for r in one.schema.encode(train)}
     assert all(tuple(r) in every for r in one.background_rows)
     held = grace.Explainer(explainer.model, train, keep=50, seed=1)

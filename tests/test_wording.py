@@ -12,6 +12,7 @@ import pytest
 import grace
 from grace import Categorical, Explanation, Numeric, datasets, training
 from grace.text import languages, sentence
+from grace.text.vocabulary import class_caption
 from reading import NUMBER, TONGUES, readings
 from subsets import but
 from test_sentences import explainer_of, templates
@@ -179,7 +180,7 @@ def plain_explanation(target: str, classes: tuple) -> Explanation:
 def test_classes_are_said_as_words(target: str, classes: tuple, said: tuple[str, str], german: str) -> None:
     e = plain_explanation(target, classes)
     assert e.text().endswith(f" would have classified the row as {said[0]} rather than {said[1]}.")
-    assert e.words.class_word(e.original_class) == said[1]
+    assert class_caption(e.words, e.original_class) == said[1]
     assert german in e.text(language="de")
     assert "because sulphates were " in e.text(template="because")
 

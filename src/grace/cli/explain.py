@@ -21,11 +21,11 @@ from grace.cli.terminal import (
     show_batch,
     write_batch,
     write_picture,
-    write_text,
 )
 from grace.errors import GraceError
 from grace.explain.saved_header import head_of
 from grace.problem import METHODS
+from grace.schema.files import write_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,7 @@ from grace.schema.features import Bools, Floats, plain
 from grace.schema.schema import Schema
 from grace.text.regression_text import ranges
 from grace.text.sentence import Saying
-from grace.text.vocabulary import with_class_words
+from grace.text.vocabulary import class_caption, with_class_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -288,7 +288,7 @@ class Explanations:
         """What pictures of the whole batch show."""
         a = self.answers
         named = with_class_words(self._words, self.task, self._classes, (), None)
-        words = [named.class_word(c) for c in self._classes] or ["as predicted", "as asked for"]
+        words = [class_caption(named, c) for c in self._classes] or ["as predicted", "as asked for"]
         best = np.stack([a.before.argmax(axis=1), a.after.argmax(axis=1)], axis=1)
         if self.task == "regression":
             best[:, 1] = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,12 +12,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 
-from grace.problem.goal import Towards
 from grace.schema.features import Categorical, Numeric
 from grace.schema.schema import Schema
 
 BIAS = 0.01
 LARGEST_EMBEDDING = 8
+
+
+class LinearMargins(ABC):
+    """Margins (n, m) of scores (n, classes) whose gradient may be known in closed form."""
+
+    @abstractmethod
+    def __call__(self, scores: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def directions(self, scores: Tensor, last: Tensor) -> Tensor | None:
+        """The gradient (n, m, units) of the margins in the input of a last layer with the weights `last`; None where
+        it has to be computed by autograd."""
 
 
 class Network(nn.Module):
@@ -103,7 +115,7 @@ class Layout:
             on.append(hidden.sign())
         last, bias = self.layers[-1]
         scores = linear(hidden, last, bias)
-        back = margins.directions(scores, last) if isinstance(margins, Towards) else None
+        back = margins.directions(scores, last) if isinstance(margins, LinearMargins) else None
         if back is None:
             back = recorded(margins, scores) @ last
         several = back.shape[1]

@@ -10,6 +10,7 @@ from grace.pictures.numeric import ROLES, heading, label, shortly, titled
 from grace.schema.features import Categorical
 from grace.text import languages, sentence
 from grace.text.regression_text import predicted
+from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation
@@ -48,7 +49,7 @@ def category_panel(e: Explanation, change: Change, backdrop: Backdrop | None, wi
         marks += key(e, width, y)
     if curve:
         y += 15
-        outcome = e.words.class_word(e.contrast_class)
+        outcome = class_caption(e.words, e.contrast_class)
         said = spoken["predicts_here"] if e.wanted else spoken["chance_of"].format(outcome=outcome)
         marks.append(Text(width, y, fit(said, width, 11), 11, "new", "end"))
     for k, word in zip(shown, words, strict=True):
@@ -89,9 +90,9 @@ def key(e: Explanation, width: float, y: float) -> list[Mark]:
     """Whose bars these are: the upper and the lower one of each pair."""
     assert e.contrast_class is not None
     otherwise = languages.load(e.words.language).PICTURES["otherwise"]
-    named = e.words.class_word(e.original_class) if e.wanted is None else otherwise
+    named = class_caption(e.words, e.original_class) if e.wanted is None else otherwise
     first = fit(named, width / 2 - 24, 11)
-    second = fit(e.words.class_word(e.contrast_class), width / 2 - 24, 11)
+    second = fit(class_caption(e.words, e.contrast_class), width / 2 - 24, 11)
     x = text_width(first, 11) + 26
     return [
         Rect(0, y - 9, 10, 4.5, "old", 0.75),

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from grace.schema.features import Floats
 from grace.schema.shortening import cut_middle
+from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
-from grace.text.languages import DEFAULT
 
 Point = tuple[float, float]
 

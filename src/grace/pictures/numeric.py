@@ -33,6 +33,7 @@ from grace.pictures.probabilities import cutoff_line
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import Numeric, Value
 from grace.text import languages, sentence
+from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation
@@ -167,7 +168,7 @@ def bars(e: Explanation, histogram: Histogram, axis: Axis, middle: float, width:
                 y = middle - 3 - tall if up < 0 else middle + 3
                 gap = 1.0 if x2 - x1 > 4 else 0.3
                 marks.append(Rect(x1 + gap / 2, y, x2 - x1 - gap, tall, role, TINT))
-        word = otherwise if e.wanted is not None and up < 0 else fit(e.words.class_word(of), width * 0.6, 11)
+        word = otherwise if e.wanted is not None and up < 0 else fit(class_caption(e.words, of), width * 0.6, 11)
         marks.append(emptier_corner(word, heights, axis, middle + up * (BARS - 3) + (4 if up < 0 else 6), role))
     return marks
 
@@ -219,7 +220,7 @@ def traces(
     if e.wanted is None:
         marks, up = chance_curves(e, curve, axis, top)
         before, after = e.probability(e.original_class), e.probability(e.contrast_class, after=True)
-        words = [e.words.class_word(c) for c in (e.original_class, e.contrast_class)]
+        words = [class_caption(e.words, c) for c in (e.original_class, e.contrast_class)]
         said = f"{words[0]} {percent(before)}", f"{words[1]} {percent(after)}"
     else:
         marks, up = number_curve(e, curve, axis, top, CURVE)

@@ -29,6 +29,7 @@ from grace.pictures.numeric import beside, label, titled
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import Floats, Numeric
 from grace.text import languages
+from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Explanation
@@ -64,8 +65,8 @@ def plane_panel(e: Explanation, plane: Map, width: float) -> Drawing:
     box = (x_axis.left, y_axis.right, x_axis.right, y_axis.left)
     named_sides = ((leads[0], e.original_class, "old", start), (leads[1], e.contrast_class, "new", end))
     for lead, of, role, at in named_sides:
-        found = class_word(e.words.class_word(of), role, lead, (px, py), box, (start, end))
-        marks.append(found or beside(at, e.words.class_word(of), role, False, width - 8, top, below=False))
+        found = class_word(class_caption(e.words, of), role, lead, (px, py), box, (start, end))
+        marks.append(found or beside(at, class_caption(e.words, of), role, False, width - 8, top, below=False))
     bottom = top + height
     for value, said in ticks(x_axis.start, x_axis.stop, 5, bool(across.feature.integer), code):
         said = date_text(value) if is_date(across.feature) else said

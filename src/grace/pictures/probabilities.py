@@ -27,6 +27,7 @@ from grace.pictures.drawing import (
 from grace.schema.features import Value
 from grace.schema.schema import Schema
 from grace.text import languages, sentence
+from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Explanation
@@ -40,12 +41,12 @@ def lines_of(e: Explanation) -> list[tuple[str, str, float, float]]:
     out: list[tuple[str, str, float, float]] = []
     both = [e.original_class] + ([] if e.contrast_class is None else [e.contrast_class])
     for of, role in zip(both, ("old", "new"), strict=False):
-        out.append((e.words.class_word(of), role, e.probability(of), e.probability(of, after=True)))
+        out.append((class_caption(e.words, of), role, e.probability(of), e.probability(of, after=True)))
     rest = [(c, b, a) for c, b, a in zip(e.classes, e.before, e.after, strict=True) if c not in both]
     rest.sort(key=lambda other: -max(other[1:]))
     free = MOST - len(out)
     kept = rest if len(rest) <= free else rest[: free - 1]
-    out += [(e.words.class_word(c), "soft", b, a) for c, b, a in kept]
+    out += [(class_caption(e.words, c), "soft", b, a) for c, b, a in kept]
     left = rest[len(kept) :]
     if left:
         named = languages.load(e.words.language).PICTURES["other_classes"].format(n=len(left))
@@ -80,7 +81,7 @@ def fit_percent(share: float, code: str) -> str:
 
 def cutoff_words(named: Sequence[tuple[Value, float]], words: Schema) -> str:
     """By which rule classes are decided, as a sentence; empty where it is the most probable one."""
-    said = [(words.class_word(c), fit_percent(share, words.language)) for c, share in named]
+    said = [(class_caption(words, c), fit_percent(share, words.language)) for c, share in named]
     spoken = languages.load(words.language).PICTURES
     if len(said) == 1:
         return spoken["cutoff_rule"].format(outcome=said[0][0], share=said[0][1])
@@ -93,9 +94,9 @@ def class_panel(e: Explanation, width: float) -> Drawing:
     spoken = languages.load(e.words.language).PICTURES
     said, note = spoken["decides"], spoken["no_probabilities"]
     marks: list[Mark] = [Text(0, 15, said, 13, bold=True)]
-    words = [(e.words.class_word(e.original_class), "old")]
+    words = [(class_caption(e.words, e.original_class), "old")]
     if e.contrast_class is not None:
-        words.append((e.words.class_word(e.contrast_class), "new"))
+        words.append((class_caption(e.words, e.contrast_class), "new"))
     y = 22.0
     for i, (word, role) in enumerate(words):
         middle = y + STEP / 2
@@ -125,7 +126,7 @@ def chances_panel(e: Explanation, width: float) -> Drawing:
         bold = role != "soft"
         marks.append(Text(0, middle + 4, fit(word, gutter - 8, 12, bold), 12, role, bold=bold))
         marks.append(line(axis.left, middle, axis.right, middle, width=4))
-        if cutoff is not None and word == e.words.class_word(cutoff.of):
+        if cutoff is not None and word == class_caption(e.words, cutoff.of):
             marks.append(line(axis(cutoff.share), middle - 9, axis(cutoff.share), middle + 9, "ink", 1.4))
         a, b = (axis(before), middle), (axis(after), middle)
         if moved:
@@ -143,7 +144,7 @@ def chances_panel(e: Explanation, width: float) -> Drawing:
         marks.append(Text(axis(share), y + 14, word, 11, "soft", "middle"))
     words = "; ".join(f"{word}: {values}" for (word, *_), values in zip(rows, said, strict=True))
     if cutoff is not None:
-        words += f"; {spoken['cutoff_of'].format(cutoff=cutoff.said, outcome=e.words.class_word(cutoff.of))}"
+        words += f"; {spoken['cutoff_of'].format(cutoff=cutoff.said, outcome=class_caption(e.words, cutoff.of))}"
     return Drawing(width, y + 20, spoken["how_sure"], words + ".", tuple(marks))
 
 

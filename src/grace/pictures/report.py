@@ -14,8 +14,9 @@ from grace.pictures.numeric import label, value
 from grace.pictures.single import question, reading, remaining, words_of
 from grace.pictures.svg import escape
 from grace.schema.features import Value
+from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
-from grace.text.languages import DEFAULT
+from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Explanation
@@ -196,8 +197,8 @@ def sentences(batch: Explanations, count: int) -> str:
     lines = []
     for i in range(count):
         e = batch[i]
-        contrast = "none found" if e.contrast_class is None else e.words.class_word(e.contrast_class)
-        original = e.words.class_word(e.original_class)
+        contrast = "none found" if e.contrast_class is None else class_caption(e.words, e.contrast_class)
+        original = class_caption(e.words, e.original_class)
         lines.append(
             f'<tr><th scope="row">{escape(str(batch.index[i]))}</th><td class="grace-why">{escape(e.text())}</td>'
             f'<td class="grace-old">{escape(original)}</td><td class="grace-new">{escape(contrast)}</td></tr>'

@@ -16,6 +16,7 @@ from grace.pictures.probabilities import chances_panel, class_panel
 from grace.schema.features import Numeric
 from grace.text import languages, sentence
 from grace.text.languages import listed, upper
+from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation
@@ -33,10 +34,10 @@ def words_of(e: Explanation) -> Mapping[str, str]:
 
 def question(e: Explanation) -> str:
     """The explanation's title."""
-    words, x = words_of(e), e.words.class_word(e.original_class)
+    words, x = words_of(e), class_caption(e.words, e.original_class)
     if e.contrast_class is None:
         return words["why"].format(x=x)
-    return words["why_rather"].format(x=x, y=e.words.class_word(e.contrast_class))
+    return words["why_rather"].format(x=x, y=class_caption(e.words, e.contrast_class))
 
 
 def columns_of(e: Explanation, width: float) -> list[tuple[float, float]]:
@@ -135,7 +136,7 @@ def others(e: Explanation) -> list[str]:
     for other in e.alternatives:
         if other.contrast_class is not None:
             along = f"; {following(e, other.follow_on)}" if other.follow_on else ""
-            outcome = e.words.class_word(other.contrast_class)
+            outcome = class_caption(e.words, other.contrast_class)
             said = words_of(e)["or"].format(changes=listed_changes(e, other.changes), outcome=outcome, along=along)
             out.append(said)
     return out
@@ -161,7 +162,7 @@ def reading(e: Explanation, backdrop: Backdrop | None) -> str:
         return ""
     words, said = words_of(e), []
     if backdrop is not None and backdrop.histograms and backdrop.rows is not None:
-        x, y = e.words.class_word(e.original_class), e.words.class_word(e.contrast_class)
+        x, y = class_caption(e.words, e.original_class), class_caption(e.words, e.contrast_class)
         a, b = (sentence.number(Decimal(count), e.words.language) for count in backdrop.rows)
         numeric = any(isinstance(c.feature, Numeric) for c in e.changes)
         drawn = words["drawn_larger" if numeric else "drawn_by_share"]

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding
 
+from grace.models.network import LinearMargins
+
 
 class Goal(ABC):
     """One margin per row and alternative, for the rows it was made for."""
@@ -85,7 +87,7 @@ class Goal(ABC):
 
 
 @dataclass
-class Towards:
+class Towards(LinearMargins):
     """The margins of a goal as a function of the scores: of all its alternatives, or of one (n, 1) per row."""
 
     goal: Goal
@@ -110,8 +112,8 @@ class Towards:
         return own, margins.amax(dim=1, keepdim=True)
 
     def directions(self, scores: Tensor, last: Tensor) -> Tensor | None:
-        """Where margins are leads of one class over another: how they depend (n, m, units) on what a last layer with
-        these weights is given. Of two classes, it is the same wherever the scores are."""
+        """Closed form where margins are leads of one class over another. Of two classes, it does not depend on the
+        scores and is cached."""
         if self._kept is not None and self._kept[0] is last:
             return self._kept[1]
         contests = self.goal.contests(scores, self.alternative)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grace.scale.cluster import explain_dataset
     from grace.scale.jobs import Job, run
     from grace.scale.results import read, rejects
-    from grace.scale.stored import sample
+    from grace.scale.sampling import sample
 
 __all__ = ["Job", "explain_dataset", "read", "rejects", "run", "sample"]
 
@@ -34,7 +34,7 @@ _HOMES = {
     "read": "results",
     "rejects": "results",
     "run": "jobs",
-    "sample": "stored",
+    "sample": "sampling",
 }
 
 __getattr__ = lazily(__name__, _HOMES)

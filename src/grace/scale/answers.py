@@ -17,10 +17,10 @@ from grace.problem.target_range import Wanted
 from grace.proofs.certificate import PROVEN
 from grace.scale.carrying import Carried
 from grace.scale.rejected_rows import Reject, halved, sift
-from grace.scale.tables import ROW, Part
 from grace.schema.columns import MOST_EXACT, SPANS, TIMES, is_date, is_small
 from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.groups import flat
+from grace.schema.tables.table_file import ROW, Part
 from grace.text.sentence import notes
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from grace.errors import GraceError
 from grace.problem.budget import LEAST, said_bytes
 
 if TYPE_CHECKING:
-    from grace.scale.tables import Big
+    from grace.schema.tables.table_file import TableFile
 
 PART_ROWS, PART_CELLS = 10_000, 10**6  # of a part, if nothing else is said: the fewer rows
 MEMORY = {"cpu": "2GB", "cuda": "6GB"}  # of a job, if nothing else is said
@@ -63,7 +63,7 @@ class Budget:
     def of(
         cls,
         memory: int,
-        table: Big,
+        table: TableFile,
         rows: int,
         columns: Sequence[str],
         part_rows: int,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.scale.reading import decoded
-from grace.scale.tables import ROW, Big
 from grace.schema.frames import some
+from grace.schema.tables.arrow import decoded
+from grace.schema.tables.table_file import ROW, TableFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ class Carried:
     kinds: pa.Schema
 
     @classmethod
-    def of(cls, table: Big, features: Sequence[str], target: str | None, only: Sequence[str] | None) -> Carried:
+    def of(cls, table: TableFile, features: Sequence[str], target: str | None, only: Sequence[str] | None) -> Carried:
         """The columns of a table that are neither features nor the target, or those that are named (`only`)."""
         names = table.columns()
         for name in only or ():

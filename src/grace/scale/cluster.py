@@ -15,8 +15,8 @@ from grace.problem.budget import LEAST, bytes_of, said_bytes
 from grace.scale.budget import cuda_build_bytes
 from grace.scale.carrying import Carried, names_beside
 from grace.scale.explainers import given, load_given, received
-from grace.scale.reading import first_line
-from grace.scale.tables import ROW, Big, Part
+from grace.schema.tables.arrow import first_line
+from grace.schema.tables.table_file import ROW, Part, TableFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ class PartActor:
 
         with received(_got(explainer)) as reference:
             self.worker = Worker.of({**work, "explainer": reference}, device)
-        self.table, self.columns, self.size = Big(tuple(map(Path, files)), text=False), columns, size
+        self.table, self.columns, self.size = TableFile(tuple(map(Path, files)), text=False), columns, size
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """For each part how many rows it had, the device that was used, and what went wrong, if anything: Ray would
@@ -147,7 +147,7 @@ def explain_dataset(
 
 
 def run_parts(
-    table: Big,
+    table: TableFile,
     columns: list[str],
     size: int,
     rows: int,

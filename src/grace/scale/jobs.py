@@ -17,7 +17,7 @@ from grace.scale.carrying import Carried
 from grace.scale.explainers import given, load_given
 from grace.scale.manifest import Place
 from grace.scale.pool import Pool
-from grace.scale.tables import Big, Part
+from grace.schema.tables.table_file import Part, TableFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ def run(
         from grace.models.base import device_of
 
         device_of(device)
-    place, table = Place(Path(out)), Big.of(path)
+    place, table = Place(Path(out)), TableFile.of(path)
     if engine == "ray" and table.text:
         raise GraceError(f"{path}: Ray reads parts of Parquet wherever they lie in the file; convert the CSV first")
     free = engine == "ray" or device is not None

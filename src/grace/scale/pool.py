@@ -14,8 +14,8 @@ from queue import Empty, Full, Queue
 from typing import Any
 
 from grace.errors import GraceError
-from grace.scale.tables import Part
 from grace.scale.worker import packed
+from grace.schema.tables.table_file import Part
 
 TRIES = 3  # deaths that a part may cause before it is given up
 WAIT = 0.2  # seconds between looks at whether another thread has failed

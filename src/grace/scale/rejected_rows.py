@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.scale.reading import decoded, first_line
-from grace.scale.tables import ROW, Part
 from grace.schema.columns import DATES, SPANS, encode_column
 from grace.schema.features import Feature, Numeric
 from grace.schema.frames import category_cells, said
 from grace.schema.groups import flat
 from grace.schema.schema import Schema
+from grace.schema.tables.arrow import decoded, first_line
+from grace.schema.tables.table_file import ROW, Part
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from grace.errors import GraceError
 from grace.problem.budget import LEAST, usual
 from grace.scale.manifest import Place
-from grace.scale.reading import first_line
-from grace.scale.tables import Lost, Part
+from grace.schema.tables.arrow import first_line
+from grace.schema.tables.table_file import Lost, Part
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer

@@ -37,8 +37,7 @@ from grace.schema.rules import Rule, Ruling, rule_to_json, rules_from, rules_of
 from grace.schema.rules.keeping import check_rules
 from grace.schema.schema_file import check_edits, from_text, to_text
 from grace.schema.shortening import schema_lines
-from grace.text.languages import DEFAULT, load
-from grace.text.vocabulary import caption, check_words, row_words, translated
+from grace.schema.words import DEFAULT, check_words, translated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,11 +169,6 @@ class Schema:
         except (KeyError, TypeError):
             message = "there is no feature {name!r}; features: {known}"
             raise GraceError(message, name=name, known=all_said(self.names)) from None
-
-    def class_word(self, label: Value) -> str:
-        """What a person calls the class."""
-        words = row_words(self, self.language)
-        return str(self.class_words.get(str(label)) or caption(words, label, load(self.language)))
 
     # -- frames and rows ----------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from grace.schema.feature_json import DATA, feature_to_dict, seen_to_dict
 from grace.schema.features import KINDS, STYLES, Categorical, Feature, Numeric
 from grace.schema.frames import some
 from grace.schema.parsing import read_json
-from grace.text.languages import names as languages
+from grace.schema.words import languages
 
 if TYPE_CHECKING:
     from grace.schema.schema import Schema

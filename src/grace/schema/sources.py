@@ -1,5 +1,5 @@
-"""Where training rows come from: a frame, or Parquet of any size (`grace.scale.stored`), of which whole columns or some
-rows are in memory at a time. Ranges, spreads and categories are those of all rows.
+"""Training rows: a frame, or a Parquet table of any size (`parquet_source`), of which whole columns or some rows are in
+memory at a time. Ranges, spreads and categories are those of all rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Source(ABC):
             yield self.take(places[start : start + BLOCK])
 
 
-class Held(Source):
+class FrameSource(Source):
     """A frame."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
@@ -70,11 +70,11 @@ def source_of(train: Any, names: Sequence[str] = ()) -> Source:
     """Training rows, from any of the forms in which rows may come, or from the path of a Parquet table; `names` are
     those of the columns of an array."""
     if isinstance(train, str | Path):
-        from grace.scale.stored import Stored
+        from grace.schema.parquet_source import ParquetSource
 
-        source: Source = Stored.of(train)
+        source: Source = ParquetSource.of(train)
     else:
-        source = Held(as_frame(train, names))
+        source = FrameSource(as_frame(train, names))
     if len(source) == 0:
         raise GraceError("there are no rows: the table is empty")
     no_duplicates(source.columns, "column")

@@ -22,8 +22,9 @@ from grace.pictures.svg import to_svg
 from grace.schema.columns import is_small
 from grace.schema.features import Categorical, Feature, Floats, Value
 from grace.schema.schema import Schema
+from grace.schema.words import fill
 from grace.text import sentence
-from grace.text.languages import fill
+from grace.text.vocabulary import class_caption
 
 FEATURES = 5  # as many as the paper's participants saw
 SAMPLES = 5000  # the package's own default
@@ -89,7 +90,7 @@ class LimeExplanation:
 
     def text(self, most: int | None = None) -> str:
         """The reasons as sentences in the form the paper showed to its participants."""
-        label = self.words.class_word(self.label)
+        label = class_caption(self.words, self.label)
         kind = label if label.isalpha() else f"“{label}”"
         said = fill(self.words.verb, label, self.words.row)
         sentences = [f"The model {said}."]
@@ -192,7 +193,7 @@ WIDTH, LINE, TOP, HALF, LONGEST = 460, 44, 30, 150, 56
 def bars(e: LimeExplanation) -> Drawing:
     """A bar per reason from the middle: to the right for the class, to the left against it. Drawn by the same means as
     the other pictures, so that in a study neither size nor style tells whose explanation it is."""
-    label = _cut(e.words.class_word(e.label), LONGEST // 3)
+    label = _cut(class_caption(e.words, e.label), LONGEST // 3)
     most = max((abs(r.weight) for r in e.reasons), default=0.0) or 1.0
     middle = WIDTH / 2
     marks: list[Mark] = [
@@ -201,7 +202,7 @@ def bars(e: LimeExplanation) -> Drawing:
     ]
     for i, reason in enumerate(e.reasons):
         marks += _bar(reason, TOP + LINE * i, abs(reason.weight) / most * HALF)
-    title = f"Why {e.words.class_word(e.label)}?"
+    title = f"Why {class_caption(e.words, e.label)}?"
     return Drawing(WIDTH, TOP + LINE * len(e.reasons) + 6, title, e.text(), tuple(marks))
 
 

@@ -10,6 +10,7 @@ import asyncio
 import re
 import secrets
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qsl
@@ -25,6 +26,7 @@ from grace import __version__
 from grace.study.controls import controls, read
 from grace.study.design import MODEL, RESPONSES, Study, load
 from grace.study.store import Answer, Participant, Store, completion_code
+from grace.text.vocabulary import class_caption
 from grace.web.hosts import Hosts
 from grace.web.middleware import HEADERS, PICTURE_POLICY, Guard, allowed_methods
 
@@ -208,7 +210,7 @@ class Pages:
     ) -> HTMLResponse:
         study, item = self.study, self.study.items[who.item]
         _, text, picture = study.shown(who.arm, who.item)
-        words = study.schema.class_word
+        words = partial(class_caption, study.schema)
         return self._page(
             "task.html",
             errors,
@@ -233,7 +235,7 @@ class Pages:
             who=who,
             code=completion_code(who.token),
             method=self.study.arms[who.arm].method,
-            answer=self.study.schema.class_word(self.study.items[who.item].predicted),
+            answer=class_caption(self.study.schema, self.study.items[who.item].predicted),
             predicted=words.get(predicted, predicted),
         )
 

@@ -17,8 +17,9 @@ from grace.schema.columns import date_text, is_date
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.schema.numerals import decimal
 from grace.schema.parsing import MOST_SEED, whole_number
+from grace.schema.words import DEFAULT
 from grace.text import languages
-from grace.text.languages import DEFAULT, FORMS, Facts, Language, Limits, Part
+from grace.text.languages import FORMS, Facts, Language, Limits, Part
 from grace.text.precision import (
     By,
     Room,

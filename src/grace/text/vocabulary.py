@@ -7,17 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from grace.errors import GraceError
 from grace.schema.columns import is_date
 from grace.schema.features import MISSING, WORDS, Categorical, Feature, Value
-from grace.schema.parsing import fitted
-from grace.text.languages import Language, check_template, fill, load
+from grace.schema.words import ROW_WORDS, fill, worded
+from grace.text.languages import Language, load
 from grace.text.regression_text import Range, asked_for, predicted
 
 if TYPE_CHECKING:
     from grace.schema.schema import Schema
 
-ROW_WORDS = ("row", "rows", "verb", "class_words")
 VERBS = ("been", "more", "less")
 NUMBERED = re.compile(r"[-+]?\d+(\.\d+)?|True|False|true|false")
 NO_NAMES = ("", "class", "classes", "label", "target", "y")  # targets whose names say nothing
@@ -80,13 +78,6 @@ def with_class_words(
     return replace(schema, class_words={**named, **schema.class_words})
 
 
-def worded(label: Value, among: Sequence[Value]) -> str:
-    """A class or category as words, "no recidivism" for no_recidivism, unless another would then be called the same."""
-    said = str(label).replace("_", " ").strip()
-    others = [str(c).replace("_", " ").strip() for c in among if c != label]
-    return said if said and said not in others else str(label)
-
-
 def row_words(schema: Schema, code: str, task: str = "classification") -> dict[str, Any]:
     """ROW_WORDS of the schema in the language, or its plainest for a task; and "cluster" where classes are such."""
     plain = load(code).WORDS
@@ -120,33 +111,7 @@ def caption(words: Mapping[str, Any], label: Value, language: Language) -> str:
     return f"{target} = {label}"
 
 
-def check_words(schema: Schema) -> None:
-    """An error that names the word of a schema, in its own language or another, that is none or has other places to
-    fill in than those for the row and the class."""
-    check_template(schema.verb, "the schema's verb")
-    hints = {"row": str, "rows": str, "verb": str, "class_words": Mapping[str, str]}
-    for code, words in fitted(
-        schema.translations, Mapping[str, Mapping[str, Any]], "the schema's translations"
-    ).items():
-        for part, said in words.items():
-            what = f"translations[{code!r}]: {part}"
-            if part not in ROW_WORDS:
-                raise GraceError(f"{what} cannot be translated; what can is {', '.join(ROW_WORDS)}")
-            fitted(said, hints[part], what)
-        check_template(words.get("verb", ""), f"translations[{code!r}]: verb")
-
-
-def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:
-    """The schema with its words in another language: ROW_WORDS, and those of features under "features"."""
-    for part in words:
-        if part not in (*ROW_WORDS, "features"):
-            raise GraceError(f"{part!r} cannot be translated; what can is {', '.join(ROW_WORDS)}, features")
-    of_features = fitted(words.get("features", {}), Mapping[str, Mapping[str, Any]], f"words in {code!r}: features")
-    for name in of_features:
-        schema.index(name)
-    features = tuple(
-        replace(f, translations={**f.translations, code: dict(of_features[f.name])}) if f.name in of_features else f
-        for f in schema.features
-    )
-    row = {k: v for k, v in words.items() if k != "features"}
-    return replace(schema, features=features, translations={**schema.translations, code: row})
+def class_caption(schema: Schema, label: Value) -> str:
+    """What a person calls the class, in the language of the schema's own words."""
+    words = row_words(schema, schema.language)
+    return str(schema.class_words.get(str(label)) or caption(words, label, load(schema.language)))

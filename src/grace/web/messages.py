@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grace.errors import GraceError
-from grace.text.languages import DEFAULT, load
+from grace.schema.words import DEFAULT
+from grace.text.languages import load
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from grace.errors import GraceError
 from grace.pictures import STYLE
 from grace.pictures.report import LOOK
 from grace.schema.schema import Schema
+from grace.schema.words import DEFAULT
 from grace.text import languages
-from grace.text.languages import DEFAULT
 from grace.web import api
 from grace.web.aims import USUAL_AIM
 from grace.web.downloads import KINDS, download

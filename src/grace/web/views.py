@@ -23,6 +23,7 @@ from grace.pictures.single import question, reading, remaining, words_of
 from grace.problem.target_range import wanted_of
 from grace.text import languages, sentence
 from grace.text.regression_text import asked_for, predicted, ranges, reached
+from grace.text.vocabulary import class_caption
 from grace.web.aims import KINDS, USUAL_AIM, read_aim
 from grace.web.cards import cards, would_be
 from grace.web.messages import message
@@ -261,7 +262,7 @@ class Pages:
 
     def words(self, served: Served, code: str) -> list[str]:
         schema = served.spoken(code)
-        return [schema.class_word(c) for c in served.classes]
+        return [class_caption(schema, c) for c in served.classes]
 
     def pairs(self, state: State) -> list[tuple[str, str]]:
         return state.pairs(self.models[state.model].schema, self.several)

@@ -13,7 +13,8 @@ from decimal import Decimal
 from grace.errors import GraceError
 from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.schema import Schema
-from grace.text.languages import DEFAULT, en, fill, load
+from grace.schema.words import DEFAULT, fill
+from grace.text.languages import en, load
 from grace.text.precision import Becomes, By, Instead, Said, Times, Way, Within
 from grace.text.vocabulary import class_word, feature_in, row_words
 

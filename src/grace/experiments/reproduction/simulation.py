@@ -21,8 +21,8 @@ from grace.experiments.reproduction.subject import Subject
 from grace.explain.explainer import Explainer
 from grace.models.base import softmax
 from grace.schema.features import Bools, Floats
+from grace.schema.words import DEFAULT
 from grace.study.lime import Lime
-from grace.text.languages import DEFAULT
 
 CANDIDATES, OF_EACH = 400, 10
 Texts = Callable[[int, str], str]

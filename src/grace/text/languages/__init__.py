@@ -1,28 +1,25 @@
 """The languages of the sentences: one package each, named by its code, found by being here.
 
 `Language` lists what such a package has. All grammar is in it; what is said is decided before (`Facts`), and
-nothing outside names a language, but for DEFAULT.
+nothing outside names a language, but for `words.DEFAULT`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any, Protocol, cast
 
 from grace.errors import GraceError
+from grace.schema import words
 from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.numerals import decimal
 from grace.text.precision import Said
 
-DEFAULT = "en"
 FORMS = ("had", "because", "typical")
-PLACES = re.compile(r"\{(?:row|class)\}")
 MOST_NAMED = 3  # features that a condition names; more are counted
 
 
@@ -157,7 +154,7 @@ class Language(Protocol):
 
 def names() -> tuple[str, ...]:
     """The languages there are."""
-    return tuple(sorted(m.name for m in iter_modules(__path__)))
+    return words.languages()
 
 
 @cache
@@ -166,18 +163,6 @@ def load(code: str) -> Language:
     if code not in names():
         raise GraceError(f"there is no language {code!r}; there are {', '.join(names())}")
     return cast(Language, import_module(f"{__name__}.{code}"))
-
-
-def fill(template: str, label: Value, row: str = "") -> str:
-    """A verb or name with the row and the class filled in where it says {row} and {class}, and nowhere else."""
-    words = {"{row}": row, "{class}": str(label)}
-    return PLACES.sub(lambda found: words[found[0]], template)
-
-
-def check_template(template: str, what: str) -> None:
-    """Refuse a template with any other places to fill in: it is plain text, not a format string of Python's."""
-    if not isinstance(template, str) or re.search(r"[{}]", PLACES.sub("", template)):
-        raise GraceError(f"{what} is {template!r}; beside {{row}} and {{class}} it must be plain text without braces")
 
 
 def listed(parts: Sequence[str], last: str) -> str:

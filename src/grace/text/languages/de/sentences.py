@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from grace.schema.features import Feature, Numeric
-from grace.text.languages import Facts, Part, category, fill, grouped, listed, upper
+from grace.schema.words import fill
+from grace.text.languages import Facts, Part, category, grouped, listed, upper
 from grace.text.languages.de.words import AND, POSITIVE, TIMES, VALUE_UNITS, amount, measured, number, quoted
 from grace.text.precision import LITTLE, Becomes, By, Instead, Said, Times, Way, Within
 

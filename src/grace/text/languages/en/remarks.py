@@ -8,7 +8,8 @@ from typing import Any
 
 from grace.schema.features import Feature
 from grace.schema.numerals import decimal
-from grace.text.languages import Facts, Limits, fill, listed, percent, shown, some_of
+from grace.schema.words import fill
+from grace.text.languages import Facts, Limits, listed, percent, shown, some_of
 from grace.text.languages.en.words import AND, COUNT, PERCENT, number
 
 RANGES = {"central": "the usual ranges", "minmax": "the observed ranges"}

@@ -8,7 +8,8 @@ from decimal import Decimal
 from itertools import pairwise
 
 from grace.schema.features import Feature, Numeric
-from grace.text.languages import Facts, Part, category, fill, grouped, listed, upper
+from grace.schema.words import fill
+from grace.text.languages import Facts, Part, category, grouped, listed, upper
 from grace.text.languages.en.words import AND, TIMES, VALUE_UNITS, WORDS, amount, measured, number, positive
 from grace.text.precision import LITTLE, Becomes, By, Instead, Said, Times, Way, Within
 

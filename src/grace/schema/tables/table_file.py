@@ -1,4 +1,4 @@
-"""Big tables as parts of equally many rows, read one after another: Parquet and CSV, a file or a folder of them."""
+"""Large tables as parts of equally many rows, read one after another: Parquet and CSV, a file or a folder of them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grace.errors import GraceError
-from grace.scale.csv_files import check_numbers, csv_dialect, header, is_packed, opened, read_options
-from grace.scale.reading import (
+from grace.schema.frames import some
+from grace.schema.tables.arrow import (
     COLUMN,
     TEXT,
     arrow,
@@ -27,7 +27,7 @@ from grace.scale.reading import (
     metadata,
     reading_bytes,
 )
-from grace.schema.frames import some
+from grace.schema.tables.csv_files import check_numbers, csv_dialect, header, is_packed, opened, read_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Big:
+class TableFile:
     """A table on disk."""
 
     files: tuple[Path, ...]
@@ -69,7 +69,7 @@ class Big:
     """Whether it is CSV, where every cell is text until a feature says what it is."""
 
     @classmethod
-    def of(cls, path: str | Path) -> Big:
+    def of(cls, path: str | Path) -> TableFile:
         """The table at a path: a .parquet or .csv file, or a folder of .parquet files in the order of their names."""
         arrow()
         where = Path(path)

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grace.errors import GraceError
-from grace.scale.reading import first_line, joined
-from grace.scale.tables import ROW, Big
 from grace.schema.sources import Places, Source
+from grace.schema.tables.arrow import first_line, joined
+from grace.schema.tables.table_file import ROW, TableFile
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Stored(Source):
+class ParquetSource(Source):
     """A Parquet table."""
 
-    def __init__(self, table: Big) -> None:
+    def __init__(self, table: TableFile) -> None:
         self.table, self.columns = table, table.columns()
 
     @classmethod
-    def of(cls, path: str | Path) -> Stored:
-        table = Big.of(path)
+    def of(cls, path: str | Path) -> ParquetSource:
+        table = TableFile.of(path)
         if table.text:
             raise GraceError(f"{path}: rows are drawn from Parquet; read CSV with pandas, or convert it")
         return cls(table)
@@ -58,11 +58,3 @@ class Stored(Source):
                     found.append(batch.rows.take(pa.array(places[first:last] - batch.start)))
         frame: pd.DataFrame = joined(found).to_pandas()
         return frame.set_index(ROW).rename_axis(None)
-
-
-def sample(path: str | Path, rows: int, *, seed: int = 0) -> pd.DataFrame:
-    """Rows drawn by `seed` from a Parquet table of any size, in their order, under their numbers: to train on what does
-    not fit into memory."""
-    source = Stored.of(path)
-    total = len(source)
-    return source.take(np.sort(np.random.default_rng(seed).choice(total, min(rows, total), replace=False)))

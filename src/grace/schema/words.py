@@ -1,0 +1,78 @@
+"""The words of a schema: which there are, in its own language or another, and what may be filled into them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+from grace.errors import GraceError
+from grace.schema.features import Value
+from grace.schema.parsing import fitted
+
+if TYPE_CHECKING:
+    from grace.schema.schema import Schema
+
+DEFAULT = "en"
+LANGUAGES = [str(Path(__file__).parents[1] / "text" / "languages")]
+PLACES = re.compile(r"\{(?:row|class)\}")
+ROW_WORDS = ("row", "rows", "verb", "class_words")
+
+
+def languages() -> tuple[str, ...]:
+    """The codes of the languages: one package each in `grace.text.languages`."""
+    return tuple(sorted(m.name for m in iter_modules(LANGUAGES)))
+
+
+def check_words(schema: Schema) -> None:
+    """An error that names the word of a schema, in its own language or another, that is none or has other places to
+    fill in than those for the row and the class."""
+    check_template(schema.verb, "the schema's verb")
+    hints = {"row": str, "rows": str, "verb": str, "class_words": Mapping[str, str]}
+    for code, words in fitted(
+        schema.translations, Mapping[str, Mapping[str, Any]], "the schema's translations"
+    ).items():
+        for part, said in words.items():
+            what = f"translations[{code!r}]: {part}"
+            if part not in ROW_WORDS:
+                raise GraceError(f"{what} cannot be translated; what can is {', '.join(ROW_WORDS)}")
+            fitted(said, hints[part], what)
+        check_template(words.get("verb", ""), f"translations[{code!r}]: verb")
+
+
+def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:
+    """The schema with its words in another language: ROW_WORDS, and those of features under "features"."""
+    for part in words:
+        if part not in (*ROW_WORDS, "features"):
+            raise GraceError(f"{part!r} cannot be translated; what can is {', '.join(ROW_WORDS)}, features")
+    of_features = fitted(words.get("features", {}), Mapping[str, Mapping[str, Any]], f"words in {code!r}: features")
+    for name in of_features:
+        schema.index(name)
+    features = tuple(
+        replace(f, translations={**f.translations, code: dict(of_features[f.name])}) if f.name in of_features else f
+        for f in schema.features
+    )
+    row = {k: v for k, v in words.items() if k != "features"}
+    return replace(schema, features=features, translations={**schema.translations, code: row})
+
+
+def worded(label: Value, among: Sequence[Value]) -> str:
+    """A class or category as words, "no recidivism" for no_recidivism, unless another would then be called the same."""
+    said = str(label).replace("_", " ").strip()
+    others = [str(c).replace("_", " ").strip() for c in among if c != label]
+    return said if said and said not in others else str(label)
+
+
+def fill(template: str, label: Value, row: str = "") -> str:
+    """A verb or name with the row and the class filled in where it says {row} and {class}, and nowhere else."""
+    words = {"{row}": row, "{class}": str(label)}
+    return PLACES.sub(lambda found: words[found[0]], template)
+
+
+def check_template(template: str, what: str) -> None:
+    """Refuse a template with any other places to fill in: it is plain text, not a format string of Python's."""
+    if not isinstance(template, str) or re.search(r"[{}]", PLACES.sub("", template)):
+        raise GraceError(f"{what} is {template!r}; beside {{row}} and {{class}} it must be plain text without braces")
