@@ -12,6 +12,7 @@ import pytest
 
 from grace import GraceError, datasets
 from grace.text import sentence
+from grace.text.vocabulary import class_caption
 
 HERE = files("grace.datasets")
 PROVENANCE = (HERE / "PROVENANCE.md").read_text(encoding="utf-8")
@@ -120,7 +121,7 @@ def test_words_can_be_said(name):
     assert len(set(phrases)) == len(phrases)
     assert "{row}" in s.verb
     assert "{class}" in s.verb
-    assert len({s.class_word(c) for c in s.classes}) == len(s.classes)
+    assert len({class_caption(s, c) for c in s.classes}) == len(s.classes)
     for f in s.features:
         labels = [f.label(c) for c in getattr(f, "categories", ())]
         assert len(set(labels)) == len(labels), f.name

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 import grace
-from grace.problem.requirements import realism
+from grace.problem.requirements.combined import realism
 from grace.problem.requirements.consequences import LEAST
 from grace.problem.requirements.dependence import FOLDS, PENALTY
 from grace.schema.numerals import decimal

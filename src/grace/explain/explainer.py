@@ -26,7 +26,7 @@ from grace.problem.answers import Answers
 from grace.problem.contrast import goal_of
 from grace.problem.goal import Flip, Goal
 from grace.problem.problem import Background, Problem
-from grace.problem.requirements import demands
+from grace.problem.requirements.combined import demands
 from grace.problem.requirements.consequences import deciding
 from grace.problem.requirements.dependence import Dependence, Follow, Learner, learnt
 from grace.problem.requirements.plausible import Typicality

@@ -1,0 +1,89 @@
+"""What answers have to satisfy beyond the goal: hold for other models, be typical of their class, keep rules.
+
+Each demand puts a model around the problem's and a goal around its goal, so that methods need not know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from grace.errors import GraceError
+from grace.problem.answers import Answers
+from grace.problem.goal import Each
+from grace.problem.problem import Background, Problem
+from grace.problem.requirements.consequences import Realism, deciding
+from grace.problem.requirements.dependence import Dependence, asked_for, learnt
+from grace.problem.requirements.plausible import Judged, Typical
+from grace.problem.requirements.robust import beside
+from grace.problem.settings import Settings
+from grace.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from grace.explain.explainer import Explainer
+
+Demand = Callable[[Problem], Problem]
+
+
+@dataclass(frozen=True)
+class Demands:
+    """A problem with all that is asked for, and its answers in terms of rows again."""
+
+    problem: Demand
+    realism: Realism | None
+
+    def told(self, answers: Answers) -> Answers:
+        return answers if self.realism is None else self.realism.told(answers)
+
+
+def demands(explainer: Explainer, schema: Schema, robust: Sequence[Any], settings: Settings) -> Demands:
+    """All that a call asks for; what is known of the training rows is found out once."""
+    steps: list[Demand] = []
+    if len(robust):
+        _check("robust", settings)
+        together = beside(explainer, robust)
+        if settings.confidence:
+            together.check_sure("confidence= with robust=")
+        shift, count = together.shift, len(together.models)
+        steps.append(lambda p: replace(p, model=together, goal=Each(p.goal.with_shift(shift), count)))
+    if settings.plausible:
+        _check("plausible", settings)
+        known, share = explainer.typicality(), settings.plausible
+        width = len(explainer.model.classes)
+        steps.append(lambda p: replace(p, model=Judged(p.model, known, share), goal=Typical(p.goal, width)))
+    real = realism(explainer, schema, settings)
+    if real is not None:
+        _check("follow" if not schema.rules else "rules", settings)
+        steps.append(real.problem)
+    background: Background | None = None
+
+    def demand(problem: Problem) -> Problem:
+        nonlocal background
+        for step in steps:
+            problem = step(problem)
+        if not steps or problem.background is None:
+            return problem
+        if background is None:
+            background = Background.of(problem.model, problem.space, problem.background.rows)
+        return replace(problem, background=background)
+
+    return Demands(demand, real)
+
+
+def realism(explainer: Explainer, schema: Schema, settings: Settings) -> Realism | None:
+    """The rules of the schema and what follows, if there is any of it."""
+    if not schema.rules and not asked_for(settings.follow):
+        return None
+    known: list[Dependence] = []
+    if asked_for(settings.follow):
+        taken = {schema.names[d.column] for d in deciding(schema, schema.rules)}
+        known = learnt(explainer.learner(), schema, settings.follow, taken)
+    return Realism(schema, known)
+
+
+def _check(name: str, settings: Settings) -> None:
+    if settings.method != "search":
+        raise GraceError(f"{name}= needs method='search'; {settings.method!r} knows a single model and its scores")
+    if settings.prove:
+        raise GraceError("prove= is about a single network and its scores; leave it or {name}= out", name=name)
