@@ -21,7 +21,7 @@ import pytest
 
 import grace
 from grace import GraceError
-from grace.scale.manifest import Place
+from grace.scale.manifest import JobFolder
 from grace.schema.schema import Schema
 from grace.study.design import Study
 from hostile import mutated_json, mutated_safetensors
@@ -171,7 +171,7 @@ def use_manifest(data: bytes) -> None:
     here = Path(mkdtemp(prefix="hostile-"))
     try:
         (here / "manifest.json").write_bytes(data)
-        place = Place(here)
+        place = JobFolder(here)
         assert place.manifest() is not None
         place.begin({**ABOUT, "part_rows": 100}, [])
     finally:

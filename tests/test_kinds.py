@@ -89,7 +89,10 @@ def test_rows_do_not_depend_on_their_batch(kind: Kind) -> None:
 
 def table() -> str:
     """What works with what, by trying it."""
-    lines = [f"| model | columns tried | read as | {' | '.join(METHODS)} | proofs |", "|---" * (len(METHODS) + 4) + "|"]
+    lines = [
+        f"| model | columns tried | read as | {' | '.join(METHODS)} | proofs |",
+        "|---" * (len(METHODS) + 4) + "|",
+    ]
     for kind in KINDS:
         if kind.library and find_spec(kind.library) is None:
             continue
@@ -97,7 +100,7 @@ def table() -> str:
         works = ["yes" if answered(kind, method).success.any() else "no" for method in METHODS]
         model = explainer.model
         proofs = relu_network(model) is not None and model.task != "regression"
-        read_as = "a black box" if model.stepwise else "layers"
+        read_as = "a black box" if model.black_box else "layers"
         lines.append(f"| {kind.name} | {kind.columns} | {read_as} | {' | '.join(works)} | {'yes' if proofs else '–'} |")
     return "\n".join(lines)
 

@@ -12,7 +12,7 @@ import torch
 import grace
 import reference
 from grace import datasets
-from grace.explain.diagnosis import way_out
+from grace.explain.diagnosis import limit_change
 from problems import Formula
 from subsets import first
 from test_ranking import function, random_case
@@ -100,6 +100,6 @@ def test_what_gamma_forbade_on_the_way_need_not_be_in_the_answer() -> None:
     row = {"a": 0.0, "b": 0.0}
     none, alone, both = explainer.explain(row), explainer.explain(row, frozen=["a"]), explainer.explain(row, gamma=1.0)
     assert [batch.changed.to_numpy().sum() for batch in (none, alone, both)] == [0, 1, 2]
-    assert way_out(none, alone, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": 1.0}
+    assert limit_change(none, alone, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": 1.0}
     su = float(np.ceil(explainer.su[0, 1] * 100) / 100)
-    assert way_out(none, both, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": su}
+    assert limit_change(none, both, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": su}

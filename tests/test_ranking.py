@@ -17,7 +17,7 @@ from grace.methods.ranking.entropy import filter_ranking
 from grace.methods.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
 from grace.methods.ranking.local import logistic_weights, neighbourhood, rank_local, two_class_weights
 from grace.methods.ranking.tree import gini_importance
-from grace.problem.neighbours import Points, nearest_rows
+from grace.problem.neighbours import NeighbourIndex, nearest_rows
 
 
 def random_case(seed: int = 0, features: int = 6, classes: int = 4, n: int = 30) -> tuple[grace.Explainer, np.ndarray]:
@@ -162,7 +162,7 @@ def test_nearest_rows_are_exact(count: int) -> None:
     rng = np.random.default_rng(2)
     background = rng.integers(0, 4, (40, 3)).astype(float)  # many ties
     points = rng.integers(0, 4, (25, 3)).astype(float)
-    index, found = nearest_rows(torch.as_tensor(points), Points.of(torch.as_tensor(background)), count)
+    index, found = nearest_rows(torch.as_tensor(points), NeighbourIndex.of(torch.as_tensor(background)), count)
     for i, x in enumerate(points):
         order = np.lexsort([np.arange(40), ((background - x) ** 2).sum(axis=1)])[:count]
         assert index[i][found[i]].tolist() == order.tolist()
@@ -187,7 +187,7 @@ def test_equal_neighbours_are_the_same_alone_and_in_a_batch() -> None:
     generator = torch.Generator().manual_seed(0)
     codes = torch.randint(0, 3, (400, 4), generator=generator)
     background = torch.nn.functional.one_hot(codes, 3).flatten(1).to(torch.float64) / 2**0.5
-    points, known = background[:37], Points.of(background)
+    points, known = background[:37], NeighbourIndex.of(background)
     together, _ = nearest_rows(points, known, 6)
     alone = torch.cat([nearest_rows(points[[i]], known, 6)[0] for i in range(len(points))])
     assert torch.equal(together, alone)

@@ -22,7 +22,7 @@ from grace.experiments.reproduction.simulation import other_edits, simulate
 from grace.experiments.reproduction.subject import Subject
 from grace.study.lime import Lime
 from grace.text.languages import en
-from grace.text.precision import Becomes, By, Instead, Times, Way, Within, difference
+from grace.text.precision import Delta, Direction, NewCategory, Ratio, Replacement, Within, difference
 from grace.text.sentence import room_of
 from grace.text.vocabulary import feature_in
 
@@ -216,18 +216,18 @@ def test_sentences_are_read_back_as_they_were_meant(credit: Subject, style: str)
             room = room_of(change) if isinstance(feature, Numeric) else None
             meant = difference(feature, change.old, change.new, style, ratios=ratios, room=room)
             assert type(said) is type(meant)
-            if isinstance(said, By) and isinstance(meant, By):
+            if isinstance(said, Delta) and isinstance(meant, Delta):
                 assert (said.size, said.up) == (meant.size, meant.up)
-            elif isinstance(said, Times) and isinstance(meant, Times):
+            elif isinstance(said, Ratio) and isinstance(meant, Ratio):
                 assert said.ratio == meant.ratio
-            elif isinstance(said, Way) and isinstance(meant, Way):
+            elif isinstance(said, Direction) and isinstance(meant, Direction):
                 assert said.up == meant.up
-            elif isinstance(said, Becomes) and isinstance(meant, Becomes):
+            elif isinstance(said, NewCategory) and isinstance(meant, NewCategory):
                 assert said.new == meant.new
             elif isinstance(said, Within):
                 assert said == meant
             else:
-                assert isinstance(said, Instead)
+                assert isinstance(said, Replacement)
                 assert said == meant
             count += 1
     assert count > 60

@@ -12,7 +12,7 @@ from torch import nn
 import grace
 from grace import GraceError, training
 from grace.cli import main
-from grace.problem.target_range import wanted_of
+from grace.problem.target_range import target_range_of
 
 
 def homes(n: int = 400) -> pd.DataFrame:
@@ -139,13 +139,13 @@ def test_an_explainer_may_be_given_the_target_of_a_number() -> None:
     ],
 )
 def test_what_is_typed(said: str, wanted: object) -> None:
-    assert wanted_of(said) == wanted
+    assert target_range_of(said) == wanted
 
 
 @pytest.mark.parametrize("said", ["more", "above", "above ten", "within 5", "by", "by ten %", ""])
 def test_what_cannot_be_understood(said: str) -> None:
     with pytest.raises(GraceError, match=r"should have been|a share such as"):
-        wanted_of(said)
+        target_range_of(said)
 
 
 def test_the_command(tmp_path) -> None:

@@ -18,7 +18,7 @@ from grace import GraceError
 from grace.cli import main
 from grace.scale import manifest, read, rejects, run
 from grace.scale.explainers import given, load_given
-from grace.scale.manifest import Place
+from grace.scale.manifest import JobFolder
 from scaling import contents, loans, saved_explainer
 
 EARLIER = Path(__file__).parent / "data" / "job-0.1"
@@ -136,7 +136,7 @@ def test_only_damaged_parts_are_done_again(world, tmp_path):
     shutil.copytree(world.here / "whole", tmp_path / "out")
     times = {p: p.stat().st_mtime_ns for p in (tmp_path / "out/answers").iterdir()}
     for part in (0, 3):
-        cut(Place(tmp_path / "out").answers(part))
+        cut(JobFolder(tmp_path / "out").answers(part))
     with pytest.raises(GraceError, match=r"part-000000\.parquet is not as this job wrote it \(and 1 more\)"):
         again(world, tmp_path / "out")
     words = ["explain", world.model, world.rows, "--out", tmp_path / "out", "--part-rows", 20, "--method", "gradient"]
@@ -151,7 +151,7 @@ def test_only_damaged_parts_are_done_again(world, tmp_path):
 
 def test_a_part_that_is_missing_is_done_again_and_not_passed_over_in_reading(world, tmp_path):
     shutil.copytree(world.here / "whole", tmp_path / "out")
-    Place(tmp_path / "out").answers(2).unlink()
+    JobFolder(tmp_path / "out").answers(2).unlink()
     with pytest.raises(GraceError, match=r"answers/part-000002\.parquet is missing"):
         read(tmp_path / "out")
     again(world, tmp_path / "out")
@@ -161,7 +161,7 @@ def test_a_part_that_is_missing_is_done_again_and_not_passed_over_in_reading(wor
 def test_damage_during_the_job_is_found_at_its_end(world, tmp_path):
     def harm(done: int, total: int) -> None:
         if done == 40:
-            flip_a_byte(Place(tmp_path / "out").answers(0))
+            flip_a_byte(JobFolder(tmp_path / "out").answers(0))
 
     with pytest.raises(GraceError, match=r"part-000000\.parquet is not as this job wrote it"):
         again(world, tmp_path / "out", progress=harm)
@@ -173,7 +173,7 @@ def test_what_is_read_and_what_is_passed_over(world, tmp_path):
     (tmp_path / "out/notes.txt").write_text("mine")
     pd.testing.assert_frame_equal(read(tmp_path / "out"), read(world.here / "whole"))
     again(world, tmp_path / "out")
-    other_answers(Place(tmp_path / "out").answers(1))
+    other_answers(JobFolder(tmp_path / "out").answers(1))
     assert len(read(tmp_path / "out", check=False)) == 66
     (tmp_path / "out/answers/folder").mkdir()
     with pytest.raises(GraceError, match=r"answers/folder .* is no file; move it away"):

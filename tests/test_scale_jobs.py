@@ -20,7 +20,7 @@ from grace import GraceError
 from grace.cli import main
 from grace.scale import manifest, read, rejects, run
 from grace.scale.budget import Budget
-from grace.scale.manifest import Place
+from grace.scale.manifest import JobFolder
 from grace.scale.pool import Pool
 from grace.schema.tables.table_file import TableFile
 from scaling import children, command, contents, loans, saved_explainer
@@ -226,7 +226,7 @@ def test_what_cannot_be_a_job_is_named(world, tmp_path, monkeypatch):
     refused("is not empty", out=tmp_path / "mine")
     assert (tmp_path / "mine/notes.txt").read_text() == "mine"
     monkeypatch.setattr(manifest, "PATIENCE", 0.2)
-    with Place(tmp_path / "out").locked():
+    with JobFolder(tmp_path / "out").locked():
         refused("another job is at work")
     run(world.model, world.csv, tmp_path / "out", workers=0, part_rows=1000, method="deepfool")  # after all of these
     with pytest.raises(GraceError, match="not the folder of a job"):

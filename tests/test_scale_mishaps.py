@@ -24,7 +24,7 @@ from grace import GraceError
 from grace.cli import main
 from grace.cli.jobs import job_bar
 from grace.scale import manifest, read, rejects, run
-from grace.scale.manifest import Place
+from grace.scale.manifest import JobFolder
 from grace.schema import files
 from scaling import SRC, children, command, contents, loans, saved_explainer
 
@@ -142,7 +142,7 @@ def test_parts_of_every_size(world, tmp_path, size):
 
 
 def test_rejects_of_more_parts_than_their_names_have_digits_for(tmp_path):
-    place = Place(tmp_path)
+    place = JobFolder(tmp_path)
     place.begin({}, [])
     empty = pa.table({"rank": pa.array([], pa.int32()), "success": pa.array([], pa.bool_())})
     for part in (1_000_000, 999_999):
@@ -189,7 +189,7 @@ def test_a_worker_that_was_left_behind_keeps_the_folder_until_it_ends(world, tmp
         assert time.monotonic() < end
         time.sleep(0.02)
     process.communicate()
-    with Place(tmp_path / "out").locked():
+    with JobFolder(tmp_path / "out").locked():
         pass
 
 
@@ -199,13 +199,13 @@ def test_a_model_that_fails_but_once(world, tmp_path):
         patch.setattr(manifest.Place, "answers", lambda *_: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
             run(world.model, world.rows, tmp_path / "out", **{**HOW, "part_rows": 70})
-    place = Place(tmp_path / "out")
+    place = JobFolder(tmp_path / "out")
     files.write_durably(place.rejects(0), b"row,column,reason\n1,,out of memory\n")
     frame = world.frame.drop(index=[25, 31, 69])
     frame.to_parquet(tmp_path / "good.parquet")
     run(world.model, tmp_path / "good.parquet", tmp_path / "good", **HOW)
-    files.write_durably(Place(tmp_path / "good").rejects(1), b"row,column,reason\n21,,out of memory\n")
-    Place(tmp_path / "good").answers(1).unlink()
+    files.write_durably(JobFolder(tmp_path / "good").rejects(1), b"row,column,reason\n21,,out of memory\n")
+    JobFolder(tmp_path / "good").answers(1).unlink()
     job = run(world.model, tmp_path / "good.parquet", tmp_path / "good", **HOW)
     assert job.set_aside == 0
     assert np.array_equal(job.read().index, np.arange(67))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grace.cli.terminal import write_batch
-from grace.scale.manifest import Place
+from grace.scale.manifest import JobFolder
 from grace.scale.results import rejects
 from grace.schema.tables.spreadsheets import defused, defused_frame, restored
 from grace.study.responses import Response, read_csv, to_csv
@@ -61,7 +61,7 @@ def test_answers(tmp_path: Path) -> None:
 def test_rows_set_aside(tmp_path: Path) -> None:
     import pyarrow as pa
 
-    place = Place(tmp_path)
+    place = JobFolder(tmp_path)
     place.begin({"input": "", "explainer": "", "question": {}, "part_rows": 10}, [])
     place.write_part(0, pa.table({"rank": [1], "success": [True]}), [(3, "=column", "-reason"), (-1, "plain", "it's")])
     assert (tmp_path / "rejects" / "part-000000.csv").read_text().splitlines()[1:] == [

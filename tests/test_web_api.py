@@ -25,7 +25,7 @@ from grace.cli import main
 from grace.web import queues
 from grace.web.middleware import MOST_BYTES
 from grace.web.pages import create_app
-from grace.web.service import Answer, Question, Served
+from grace.web.service import Answer, RowQuestion, Served
 from studies import EVIL, explainer, people
 from visitors import Tags
 
@@ -164,7 +164,7 @@ def test_a_proof_does_not_hold_up_predictions(evil: Served) -> None:
     async def both() -> list[float]:
         slow = asyncio.ensure_future(evil.slow.run(lambda _: release.wait(10)))
         await asyncio.sleep(0)
-        plain = await evil.explain(Question(row, {"max_features": 2}))
+        plain = await evil.explain(RowQuestion(row, {"max_features": 2}))
         quick = asyncio.ensure_future(evil.quick.run(lambda _: release.wait(10)))
         await asyncio.sleep(0)
         _, shares = await evil.predict(row)
@@ -189,12 +189,12 @@ def test_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyPatch, alone: TestClie
 
 def test_answers_are_remembered_and_the_same(evil: Served) -> None:
     async def ask() -> tuple[float, float]:
-        question = Question(evil.example(2), {"max_features": 3, "prove": True, "n": 2})
+        question = RowQuestion(evil.example(2), {"max_features": 3, "prove": True, "n": 2})
         evil.answers.clear()
         start = time.perf_counter()
         first = await evil.explain(question)
         middle = time.perf_counter()
-        again = await evil.explain(Question(evil.example(2), {"n": 2, "prove": True, "max_features": 3}))
+        again = await evil.explain(RowQuestion(evil.example(2), {"n": 2, "prove": True, "max_features": 3}))
         assert again is first
         return middle - start, time.perf_counter() - middle
 
@@ -256,14 +256,14 @@ def test_serving_names_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_questions_that_wait_together_get_the_answers_they_get_alone(cancer: Served) -> None:
-    questions = [Question(cancer.example(i), {"max_features": 3}, drawn=i % 2 == 0) for i in range(39)]
-    bad = Question({**cancer.example(0), "mitoses": float("inf")}, {"max_features": 3})
+    questions = [RowQuestion(cancer.example(i), {"max_features": 3}, drawn=i % 2 == 0) for i in range(39)]
+    bad = RowQuestion({**cancer.example(0), "mitoses": float("inf")}, {"max_features": 3})
 
     async def together() -> list[Any]:
         cancer.answers.clear()
         return await asyncio.gather(*(cancer.explain(q) for q in [*questions, bad]), return_exceptions=True)
 
-    async def alone(question: Question) -> Answer:
+    async def alone(question: RowQuestion) -> Answer:
         cancer.answers.clear()
         return await cancer.explain(question)
 

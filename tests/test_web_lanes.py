@@ -21,7 +21,7 @@ import grace
 from grace.problem.cancellation import CancelledWorkError, cancellable, check_cancelled
 from grace.web import queues, service
 from grace.web.pages import create_app
-from grace.web.queues import CLIENT, BusyError, GreedyError, Job, Lane, Turns
+from grace.web.queues import CLIENT, BusyError, GreedyError, Job, Turns, Worker
 from grace.web.service import Served
 from studies import explainer, people
 from visitors import dial, request, response, serving_app
@@ -100,7 +100,7 @@ def test_work_that_was_given_up_stops() -> None:
 
 
 def test_a_lane_drops_what_nobody_waits_for() -> None:
-    lane, release, done = Lane(explainer()), threading.Event(), []
+    lane, release, done = Worker(explainer()), threading.Event(), []
 
     def work(name: str) -> Callable[[grace.Explainer], str]:
         def do(_: grace.Explainer) -> str:

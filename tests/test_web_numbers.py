@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import grace
 from conftest import client_of
 from grace import GraceError
-from grace.problem.target_range import wanted_of
+from grace.problem.target_range import target_range_of
 from grace.web.aims import KINDS, USUAL_AIM, Aim, aim_of, read_aim
 from grace.web.service import Served
 from grace.web.state import read_state
@@ -146,7 +146,7 @@ def test_aims_are_read_back(kind: str, number: float, more: float) -> None:
     assert read_aim(aim.text) == aim
     assert aim.kind == kind
     assert aim.number == pytest.approx(number)
-    wanted_of(aim.text)
+    target_range_of(aim.text)
     state, errors = read_state(
         [("aim", kind), ("aim.number", repr(number)), ("aim.upper", repr(number + more))], MODELS
     )

@@ -96,7 +96,11 @@ def dial(port: int, source: str = "127.0.0.1") -> socket.socket:
 def request(path: str, body: object = None, **headers: str) -> bytes:
     """The bytes of a request; with a body, a POST of JSON."""
     sent = b"" if body is None else json.dumps(body).encode()
-    lines = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(sent)}"]
+    lines = [
+        f"{'GET' if body is None else 'POST'} {path} HTTP/1.1",
+        "Host: localhost",
+        f"Content-Length: {len(sent)}",
+    ]
     lines += [] if body is None else ["Content-Type: application/json"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + sent

@@ -201,7 +201,7 @@ def domain_of(said: str) -> str | float:
 def label_of(said: str, task: str, classes: Sequence[Any]) -> Any:
     """The class that was typed, whatever its type; of a number, what it should have been."""
     if task == "regression":
-        from grace.problem.target_range import wanted_of
+        from grace.problem.target_range import target_range_of
 
-        return wanted_of(said)
+        return target_range_of(said)
     return next((c for c in classes if str(c) == said), said)

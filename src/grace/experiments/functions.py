@@ -22,7 +22,7 @@ from grace.experiments.process import end, last_words
 from grace.experiments.runners.protocol import TooLong, limit
 from grace.experiments.task import Answers, Method, Task, as_answers
 from grace.explain.explainer import Explainer
-from grace.problem.target_range import Wanted
+from grace.problem.target_range import TargetRange
 
 START = 30.0  # seconds for a process to start in
 SINGLE = 20  # rows that are also asked one at a time, to time them
@@ -35,7 +35,7 @@ def own(method: str) -> Method:
         explainer = Explainer(task.model, task.train_frame, schema=task.schema, domain=task.domain)
         wishes: dict[str, Any] = {"method": method, "max_features": task.max_features, "gamma": task.gamma}
         if task.wanted is not None:
-            wishes["against"] = Wanted(*task.wanted)
+            wishes["against"] = TargetRange(*task.wanted)
         frame = task.frame
         explainer.explain(frame.head(1), **wishes)  # what is prepared on first use, as the peers prepare it when made
         start = time.perf_counter()

@@ -12,7 +12,7 @@ from grace.experiments.task import Task
 from grace.explain.explainer import Explainer
 from grace.models.base import class_codes
 from grace.problem.background import asked, deciles
-from grace.problem.target_range import Wanted
+from grace.problem.target_range import TargetRange
 from grace.schema.features import Domain
 from grace.schema.schema import Schema
 
@@ -25,7 +25,7 @@ def task_of(
     *,
     target: str | None = None,
     schema: Schema | None = None,
-    against: Wanted | None = None,
+    against: TargetRange | None = None,
     domain: Domain = "central",
     most: int = 100,
     max_features: int = 5,

@@ -18,8 +18,8 @@ import numpy as np
 from grace import __version__
 from grace.errors import GraceError
 from grace.models.identity import Identity, identity_of
-from grace.problem.background import anywhere
-from grace.problem.target_range import Wanted
+from grace.problem.background import random_rows
+from grace.problem.target_range import TargetRange
 from grace.schema.features import plain
 from grace.schema.parsing import read_json, read_text
 from grace.schema.rules import Rule, rule_to_json
@@ -45,7 +45,7 @@ def record(batch: Explanations, i: int, source: Mapping[str, Any] | None = None)
         "format": FORMAT,
         "grace": __version__,
         "libraries": versions(),
-        "model": identity_of(explainer.model, anywhere(explainer.schema, 0)).to_dict(),
+        "model": identity_of(explainer.model, random_rows(explainer.schema, 0)).to_dict(),
         "explainer": fingerprints(explainer),
         "source": dict(source or {}),
         "question": asked,
@@ -98,7 +98,7 @@ def ask(explainer: Explainer, known: Mapping[str, Any], least_budget: float = 0.
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Wanted):
+    if isinstance(value, TargetRange):
         return {"wanted": _plain(asdict(value))}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no such numbers
@@ -159,7 +159,7 @@ def changes_since(known: Mapping[str, Any], explainer: Explainer) -> list[str]:
     """What is not as it was when the record was made, in words."""
     out = []
     difference = Identity.from_dict(known["model"]).difference(
-        identity_of(explainer.model, anywhere(explainer.schema, 0))
+        identity_of(explainer.model, random_rows(explainer.schema, 0))
     )
     if difference:
         out.append(f"the model: {difference}")
@@ -178,7 +178,7 @@ def _against(said: Any) -> Any:
     if not isinstance(said, Mapping) or "wanted" not in said:
         return said
     parts = dict(said["wanted"])
-    return Wanted(**{**parts, "low": float(parts["low"]), "high": float(parts["high"])})
+    return TargetRange(**{**parts, "low": float(parts["low"]), "high": float(parts["high"])})
 
 
 def _verdict(answer: Mapping[str, Any]) -> Any:

@@ -24,7 +24,7 @@ SPARE = 1.5  # how much more than its share a row may need
 
 
 @dataclass(frozen=True)
-class Spent:
+class QueryCount:
     """What a black box was asked: calls, and rows in all of them; and which rows were left out as it may be asked no
     more."""
 
@@ -61,7 +61,7 @@ def answer_within(
     most: int,
     begun: tuple[int, int],
     own: Tensor | None,
-) -> tuple[Answers, Spent | None]:
+) -> tuple[Answers, QueryCount | None]:
     """Answers to all rows, `step` at a time. With a limit, a first row shows what a row costs, and then ever more are
     asked together as the rest allows; those for which it does not are left unanswered, and said to be. `begun` is what
     `asked_so_far` said before the first question, and `own` are the scores of the rows, known where there is a
@@ -76,14 +76,14 @@ def answer_within(
     calls, before = begun
     if not most:
         found = Answers.join([solve(every[i : i + step]) for i in range(0, n, step)])
-        return found, Spent(model.calls - calls, model.asked - before, np.zeros(n, dtype=bool))
+        return found, QueryCount(model.calls - calls, model.asked - before, np.zeros(n, dtype=bool))
     model.most = before + most
     try:
         assert own is not None
         found, left = _rationed(model, solve, rows, own, step)
     finally:
         model.most = None
-    return found, Spent(model.calls - calls, model.asked - before, left)
+    return found, QueryCount(model.calls - calls, model.asked - before, left)
 
 
 def _rationed(

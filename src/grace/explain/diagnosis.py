@@ -23,21 +23,21 @@ LIMITS = (*DIRECT, "only")
 ORDER = ("against", "free", "domain", "gamma", "max_features", "confidence", "rules", "follow")
 """Which comes first of ways with as many changes."""
 
-Way = dict[str, Any]
+LimitChange = dict[str, Any]
 
 
-def ways_out(batch: Explanations) -> dict[int, list[Way]]:
+def diagnose(batch: Explanations) -> dict[int, list[LimitChange]]:
     """For each row without an answer, what would make one possible, the fewest changes first."""
     left_out = False if batch.spent is None else batch.spent.left_out  # the model may not be asked about these
     rows = [int(i) for i in np.flatnonzero(~batch.success & ~batch.answers.trivial & ~np.asarray(left_out))]
     if not rows:
         return {}
-    out: dict[int, list[Way]] = {}
+    out: dict[int, list[LimitChange]] = {}
     if batch.call["method"] != "search" and may_ask(batch, rows):
         by_search = batch.ask_again(rows, method="search", prove=False, n=1).success
         out = {i: [{"limit": "method", "value": "search"}] for i, ok in zip(rows, by_search, strict=True) if ok}
         rows = [i for i in rows if i not in out]
-    found: dict[int, list[tuple[int, int, Way]]] = {i: [] for i in rows}
+    found: dict[int, list[tuple[int, int, LimitChange]]] = {i: [] for i in rows}
     for changes in relaxations(batch) if rows else []:
         some = _try(batch, rows, changes, found)
         if LIMITS[0] in changes:
@@ -46,7 +46,7 @@ def ways_out(batch: Explanations) -> dict[int, list[Way]]:
 
 
 def _try(
-    batch: Explanations, rows: list[int], changes: dict[str, Any], found: dict[int, list[tuple[int, int, Way]]]
+    batch: Explanations, rows: list[int], changes: dict[str, Any], found: dict[int, list[tuple[int, int, LimitChange]]]
 ) -> list[int]:
     """Note for each row whether a limit, lifted, leads to an answer; the rows where it does."""
     if not rows or not may_ask(batch, rows):
@@ -54,12 +54,12 @@ def _try(
     again = batch.ask_again(rows, method="search", prove=False, n=1, **changes)
     helped = [(place, i) for place, i in enumerate(rows) if again.success[place]]
     for place, i in helped:
-        way = way_out(batch, again, place, changes)
+        way = limit_change(batch, again, place, changes)
         found[i].append((int(again.changed.iloc[place].sum()), ORDER.index(way["limit"]), way))
     return [i for _, i in helped]
 
 
-def _each_alone(batch: Explanations, rows: list[int], found: dict[int, list[tuple[int, int, Way]]]) -> None:
+def _each_alone(batch: Explanations, rows: list[int], found: dict[int, list[tuple[int, int, LimitChange]]]) -> None:
     """Free each limited feature on its own where freeing all of them helped; that all do is no news if one does."""
     helpful = {n for i in rows for n in found[i][-1][2]["value"]}
     barred = set(barred_by_only(batch))  # there may be very many that would not help
@@ -139,7 +139,7 @@ def relaxations(batch: Explanations) -> list[dict[str, Any]]:
     return out
 
 
-def way_out(batch: Explanations, again: Explanations, place: int, changes: dict[str, Any]) -> Way:
+def limit_change(batch: Explanations, again: Explanations, place: int, changes: dict[str, Any]) -> LimitChange:
     """What helped, with the least that would have been enough."""
     changed = np.flatnonzero(again.changed.iloc[place].to_numpy())
     if "max_features" in changes:

@@ -26,13 +26,13 @@ from grace.problem.answers import Answers
 from grace.problem.contrast import goal_of
 from grace.problem.goal import Flip, Goal
 from grace.problem.problem import Background, Problem
-from grace.problem.requirements.combined import demands
+from grace.problem.requirements.combined import requirements
 from grace.problem.requirements.consequences import deciding
 from grace.problem.requirements.dependence import Dependence, Follow, Learner, learnt
 from grace.problem.requirements.plausible import Typicality
 from grace.problem.settings import Settings, settings_of
 from grace.problem.space import Space
-from grace.problem.target_range import Wanted
+from grace.problem.target_range import TargetRange
 from grace.schema.features import Domain, Floats, Value, plain, tail_of
 from grace.schema.frames import as_frame, some
 from grace.schema.groups import extra_of
@@ -45,7 +45,7 @@ from grace.schema.sources import Source, complete, schemas, source_of
 
 MOST_KEPT = 10**9  # training rows
 Codes = npt.NDArray[np.int64]
-Contrast = Value | Wanted
+Contrast = Value | TargetRange
 
 
 class Explainer:
@@ -94,7 +94,7 @@ class Explainer:
         if train is None:
             self.schema = learning.complete_schema(like, domain)
             self.schemas = {self.schema.domain: self.schema}
-            self.model = learning.met(self.model, self.schema, learning.anywhere(self.schema, seed), seed)
+            self.model = learning.met(self.model, self.schema, learning.random_rows(self.schema, seed), seed)
         else:
             source = source_of(train, () if like is None else like.columns)
             self.training_rows = len(source)
@@ -164,12 +164,12 @@ class Explainer:
         x = self.tensor(encoded)
         own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
         goal = goal_of(self, x, against, chosen, own)
-        demand = demands(self, schema, robust, chosen)
+        demand = requirements(self, schema, robust, chosen)
 
         def solve(here: Tensor) -> Answers:
             asked_now = demand.problem(self._problem(x[here], goal.select(here), schema, chosen))
             at_hand = None if x.is_cpu or demand.realism else encoded[int(here[0]) : int(here[-1]) + 1]
-            return demand.told(answer(asked_now, chosen, at_hand))
+            return demand.to_row_answers(answer(asked_now, chosen, at_hand))
 
         known = self._background(schema) if METHODS[chosen.method].wants_background else None
         step = rows_at_once(self.model, self._space(schema), 0 if known is None else len(known.rows), chosen)
@@ -282,7 +282,7 @@ class Explainer:
             return None
         if self._view.known is None:
             rows = self.tensor(self.background_rows)
-            scores = None if self._view.scores is None or not self.model.stepwise else self.tensor(self._view.scores)
+            scores = None if self._view.scores is None or not self.model.black_box else self.tensor(self._view.scores)
             self._view.known = Background.of(self.model, self._space(schema), rows, scores)
         return self._view.known
 
@@ -292,7 +292,7 @@ class Explainer:
             return None
         weights = self.model.fingerprint()
         if self._view.given is None or self._view.given[0] != weights:
-            known = self._view.scores if self.model.stepwise else None
+            known = self._view.scores if self.model.black_box else None
             self._view.given = weights, self._scores(self.background_rows) if known is None else known
         return self._view.given[1]
 

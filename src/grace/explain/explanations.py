@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from grace.explain.answer_table import answer_table, extra_cells
-from grace.explain.batching import Spent, asked_so_far
+from grace.explain.batching import QueryCount, asked_so_far
 from grace.explain.changes import cell_of, changes_of, remarks
-from grace.explain.diagnosis import Way, ways_out
+from grace.explain.diagnosis import LimitChange, diagnose
 from grace.explain.explanation import Explanation
 from grace.explain.metrics import Metrics, measure
 from grace.explain.proof_record import mentioned, miss_record, proof_record, protected_in
@@ -23,7 +23,7 @@ from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.compute_backdrop import look
 from grace.problem.answers import Answers
-from grace.problem.requirements.consequences import Realism
+from grace.problem.requirements.consequences import Consequences
 from grace.problem.requirements.plausible import plausibility
 from grace.problem.requirements.robust import validity
 from grace.schema.features import Bools, Floats, plain
@@ -50,9 +50,9 @@ class Explanations:
         schema: Schema,
         index: pd.Index[Any],
         call: Mapping[str, Any],
-        spent: Spent | None = None,
+        spent: QueryCount | None = None,
         filled: Bools | None = None,
-        realism: Realism | None = None,
+        realism: Consequences | None = None,
         extra: pd.DataFrame | None = None,
     ) -> None:
         self.answers = answers
@@ -64,7 +64,7 @@ class Explanations:
         self._extra = extra
         self.call = call
         self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
-        self._ways_out: dict[int, list[Way]] | None = None
+        self._ways_out: dict[int, list[LimitChange]] | None = None
         self._usual: dict[int, Floats] = {}
         self._spanned: dict[tuple[int, int], tuple[Floats, Bools]] = {}
         self._later = 0  # rows that a black box was asked about since
@@ -102,7 +102,7 @@ class Explanations:
     @property
     def contrast(self) -> pd.DataFrame:
         """The contrastive rows; the original row where none was found."""
-        return self.schema.decode(self.answers.contrast, self.index, narrow=self.explainer.model.stepwise)
+        return self.schema.decode(self.answers.contrast, self.index, narrow=self.explainer.model.black_box)
 
     @property
     def changed(self) -> pd.DataFrame:
@@ -215,7 +215,7 @@ class Explanations:
         if self.spent is not None and self.spent.left_out[i]:
             return {"why": "calls", "most": self.call["max_calls"]}
         if self._ways_out is None:
-            self._ways_out = ways_out(self)
+            self._ways_out = diagnose(self)
         return miss_record(self, i, self._ways_out.get(i, []))
 
     def _typical(self, i: int, place: int, a: Answers) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grace.explain.changes import cell_of
-from grace.explain.diagnosis import Way
+from grace.explain.diagnosis import LimitChange
 from grace.problem.answers import NOT_ASKED, Answers
 from grace.proofs.certificate import PROVEN
 from grace.schema.features import Categorical, Feature, Floats, Numeric, plain
@@ -51,7 +51,7 @@ def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] |
     }
 
 
-def miss_record(batch: Explanations, i: int, ways: list[Way]) -> Mapping[str, Any]:
+def miss_record(batch: Explanations, i: int, ways: list[LimitChange]) -> Mapping[str, Any]:
     """Why row i has no answer: what was asked for, whether it is proven that there is none, and what would help."""
     return {
         "why": "none",

@@ -29,7 +29,7 @@ def answer(problem: Problem, settings: Settings, rows: Floats | None = None) -> 
     hand: a GPU need not send them back."""
     rows = problem.rows.cpu().numpy() if rows is None else rows
     # torch takes less for small tensors of which nothing will be recorded
-    with torch.inference_mode() if problem.direct else nullcontext():
+    with torch.inference_mode() if problem.analytic_gradients else nullcontext():
         return _answers(problem, settings, rows)
 
 
@@ -75,7 +75,7 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     if settings.prove:
         found, proof = _proven(problem, method, found, trivial, settings.budget)
     end = problem.model.scores(found)
-    checks = verify(problem, found, end)
+    checks = recheck(problem, found, end)
     success = accepted(method, problem, found, checks) & ~trivial
     contrast = torch.where(success[:, None], found, problem.rows)
     nearest = torch.full_like(start[:, 0], torch.nan)
@@ -91,8 +91,8 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
         contrast=_brought(problem.rows, contrast, rows),
         success=success.cpu().numpy(),
         trivial=trivial.cpu().numpy(),
-        before=start[:, : problem.model.reported].cpu().numpy(),
-        after=torch.where(success[:, None], end, start)[:, : problem.model.reported].cpu().numpy(),
+        before=start[:, : problem.model.n_reported].cpu().numpy(),
+        after=torch.where(success[:, None], end, start)[:, : problem.model.n_reported].cpu().numpy(),
         distance=problem.space.distance(problem.rows, contrast).cpu().numpy(),
         proof=proof.cpu().numpy(),
         nearest=nearest.cpu().numpy(),
@@ -133,7 +133,7 @@ def _some(problem: Problem, mask: Tensor, rows: Tensor, change: Callable[[Proble
     return rows.index_copy(0, index, change(problem.select(index), rows[index]))
 
 
-def verify(problem: Problem, found: Tensor, scores: Tensor) -> dict[str, Tensor]:
+def recheck(problem: Problem, found: Tensor, scores: Tensor) -> dict[str, Tensor]:
     """Flip, K, gamma and domain, checked on the final values and their scores."""
     changed = found != problem.rows
     return {
@@ -155,7 +155,7 @@ def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, bu
     up and prove again."""
 
     def is_answer(part: Problem, rows: Tensor) -> Tensor:
-        return accepted(method, part, rows, verify(part, rows, part.model.scores(rows)))
+        return accepted(method, part, rows, recheck(part, rows, part.model.scores(rows)))
 
     found = found.clone()
     proof = torch.where(trivial, NOT_ASKED, OPEN)

@@ -30,7 +30,7 @@ from grace.models.network import Network
 from grace.models.predictor import Predictor
 from grace.models.torch import TorchModel
 from grace.models.wrapping import TASKS
-from grace.problem.background import anywhere
+from grace.problem.background import random_rows
 from grace.schema.features import Categorical
 from grace.schema.groups import flat, has_groups
 from grace.schema.schema import Schema
@@ -124,7 +124,7 @@ def _needed(explainer: Explainer, model: Model) -> dict[str, Any]:
     """What an explainer that is saved without its model has to find again, and how it is wrapped."""
     way = model.way if isinstance(model, Predictor) else None
     outputs = model.outputs if isinstance(model, TorchModel) else None if way is None else way.outputs
-    rows = anywhere(explainer.schema, 0)
+    rows = random_rows(explainer.schema, 0)
     return {**identity_of(explainer.model, rows).to_dict(), "outputs": outputs}
 
 
@@ -145,7 +145,7 @@ def _check_identity(where: Path, head: dict[str, Any], explainer: Explainer) -> 
     if head.get("model") is None:
         return
     known = Identity.from_dict(head["model"])
-    found = identity_of(explainer.model, anywhere(explainer.schema, 0))
+    found = identity_of(explainer.model, random_rows(explainer.schema, 0))
     difference = known.difference(found)
     if difference:
         raise GraceError(another(where, found.name if found.file is None else found.file.spec, difference))

@@ -85,7 +85,7 @@ class Coordinates:
     def moved(self, rows: Tensor, stride: Tensor) -> Tensor:
         space = self.problem.space
         step = stride * space.scale
-        landed = self.problem.land(space.lift(rows) + step)
+        landed = self.problem.project(space.embed(rows) + step)
         return torch.where(space.per_feature(step.abs()) > 0, landed, rows)
 
     def select(self, index: Tensor) -> Coordinates:

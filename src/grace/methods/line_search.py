@@ -24,7 +24,7 @@ CHUNK_BYTES = 1 << 21  # of the first layer of a network: what stays in the cach
 
 
 @dataclass(frozen=True)
-class Way:
+class Segment:
     """Features (n, c) on the way from x to candidates: where each begins, the first step beyond x that lies in its
     range, and how many steps (n, c) are between there and the candidate."""
 
@@ -36,7 +36,7 @@ class Way:
     length: Any
 
     @classmethod
-    def of(cls, problem: Problem, contrast: Tensor, column: Tensor, more: Tensor) -> Way:
+    def of(cls, problem: Problem, contrast: Tensor, column: Tensor, more: Tensor) -> Segment:
         x, value, low, high = (own(t.gather(1, column)) for t in (problem.rows, contrast, problem.low, problem.high))
         lib = library(x)
         grid = Decimals.of(digits_of(problem.space, column, more, x, value))
@@ -47,25 +47,25 @@ class Way:
         length = (end - begin) * sign
         return cls(column, value, grid, begin, sign, lib.where(length > 0, length, 0.0))
 
-    def select(self, index: Any) -> Way:
+    def select(self, index: Any) -> Segment:
         """The ways of some rows."""
         return self._part(self.column[torch.as_tensor(index)], index)
 
-    def feature(self, place: int) -> Way:
+    def feature(self, place: int) -> Segment:
         """The way of one feature (n, 1) per row."""
         here = (slice(None), slice(place, place + 1))
         return self._part(self.column[here], here)
 
-    def _part(self, column: Tensor, index: Any) -> Way:
+    def _part(self, column: Tensor, index: Any) -> Segment:
         parts = (self.value[index], self.grid.select(index), self.begin[index], self.sign[index], self.length[index])
-        return Way(column, *parts)
+        return Segment(column, *parts)
 
     def values(self, steps: Any) -> Any:
         """The values after so many steps."""
         return self.grid.values(self.begin + self.sign * steps)
 
 
-def brought_near(problem: Problem, contrast: Tensor, way: Way) -> Tensor:
+def brought_near(problem: Problem, contrast: Tensor, way: Segment) -> Tensor:
     """The rows with the nearest decimal number for one feature (n, 1) per row: a scan, then the first that works is
     closed in on, where the margins say it should be."""
     lib = library(way.length)
@@ -95,13 +95,13 @@ class Line:
 
     problem: Problem
     rows: Tensor
-    way: Way
+    way: Segment
     network: ReluNetwork | None  # on a CPU, where it pays to keep of its first layer what stays the same:
     first: Tensor  # what the first layer of a network, before its ReLU, makes of the rows (n, 1, h),
     weight: Tensor  # and adds for each unit of the feature (n, 1, h)
 
     @classmethod
-    def of(cls, problem: Problem, rows: Tensor, way: Way) -> Line:
+    def of(cls, problem: Problem, rows: Tensor, way: Segment) -> Line:
         network = relu_network(problem.model) if rows.is_cpu else None
         if network is None:
             return cls(problem, rows, way, None, rows, rows)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from grace.models.gpu_layout import Packed
+from grace.models.gpu_layout import GpuLayout
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.budget import at_once
 from grace.problem.problem import Problem, positions
@@ -109,7 +109,7 @@ class Moves:
             z[row, move] += table[self.value[row, move].long()] - table[states[row, j].long()]
         return net.rest(z)
 
-    def _fused_scores(self, packed: Packed, states: Tensor, step: Tensor) -> Tensor:
+    def _fused_scores(self, packed: GpuLayout, states: Tensor, step: Tensor) -> Tensor:
         """`scores` by a kernel."""
         from grace.models.kernels import moved_scores
 
@@ -152,7 +152,7 @@ def moves_of(problem: Problem) -> Moves:
     value = value.clamp(low[..., None], high[..., None])  # the last rung misses the end by rounding
     parts = [value.reshape(len(anchor), -1)]
     owners = [features.repeat_interleave(VALUES)]
-    if problem.model.stepwise and problem.background is not None:
+    if problem.model.black_box and problem.background is not None:
         # a tree cuts between observed values: each of these lies in a step of its own
         seen, place = observed(space.numbers(problem.background.rows), VALUES)
         owner = features[place]

@@ -13,7 +13,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from grace.methods.line_search import Way, brought_near
+from grace.methods.line_search import Segment, brought_near
 from grace.problem.budget import at_once
 from grace.problem.decimals import Decimals, digits_of
 from grace.problem.numpy_or_torch import library, own, places
@@ -36,7 +36,7 @@ def polish(problem: Problem, contrast: Tensor) -> Tensor:
             break
         contrast[again], rest = tightened(problem.select(again), contrast[again], more[again])
         again = again[rest]
-    if problem.model.stepwise:
+    if problem.model.black_box:
         return contrast
     # rank-one updates of the first layer round differently than whole rows do
     return torch.where(problem.reached(contrast)[:, None], contrast, begun)
@@ -190,7 +190,7 @@ def pull_back(problem: Problem, contrast: Tensor, more: Tensor) -> Tensor:
     one that gives up least margin for its distance."""
     changed = (contrast != problem.rows) & problem.space.is_numeric & (more <= MORE_DIGITS)[:, None]
     order = cheapest_first(problem, contrast, changed)
-    moved, ways = own(changed.gather(1, order)), Way.of(problem, contrast, order, more)
+    moved, ways = own(changed.gather(1, order)), Segment.of(problem, contrast, order, more)
     out = contrast
     for place in range(order.shape[1]):
         way, these = ways.feature(place), places(moved[:, place])

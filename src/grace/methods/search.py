@@ -78,7 +78,7 @@ def search(problem: Problem) -> Tensor:
 
 def walks(problem: Problem) -> list[Tensor]:
     """What else is tried. Slopes of a black box cost many questions; its way back from a training row costs few."""
-    if problem.model.stepwise:
+    if problem.model.black_box:
         return [] if problem.background is None else [way_back(problem)]
     return [gradient(problem)] if problem.background is None else both(problem)
 

@@ -28,23 +28,23 @@ class Pace:
         self._library = library(ones)
         self._where: Any = self._library.where
         self.push = self.aim = ones
-        self.idle = self.steep = 0 * ones
+        self.idle = self.grad_sq_norm = 0 * ones
         self.best = self.margin = -torch.inf * ones
         self.done = ones < 0
         self.owner, self.k = own(owner), own(k[:, None])
         self._first = own(torch.full((int(self.owner.max()) + 1,), LARGEST_K, device=owner.device))  # k that is there
 
     @np.errstate(all="ignore")
-    def note(self, margin: Any, hit: Any, steep: Any) -> int:
+    def note(self, margin: Any, hit: Any, grad_sq_norm: Any) -> int:
         """The margin and the squared slope at each row, and whether it is there. Returns how many walks are over:
         there, stuck, idle, pushed in vain, or no longer needed."""
-        last, self.margin, self.steep = self.margin, margin, steep
+        last, self.margin, self.grad_sq_norm = self.margin, margin, grad_sq_norm
         closed = (self.margin - last) / self.aim
         self.push = self._where(closed < POOR, self._where(closed > -1e-6, self.push * 2, 1.0), self.push)
         better = self.margin > self.best + PROGRESS * abs(self.margin)
         self.best = self._where(better, self.margin, self.best)
         self.idle = self._where(better, 0.0, self.idle + 1)
-        over = (self.idle >= PATIENCE) | (self.push >= 2.0**PUSHES) | ~(self.steep > 0)
+        over = (self.idle >= PATIENCE) | (self.push >= 2.0**PUSHES) | ~(self.grad_sq_norm > 0)
         at = self._where(hit, self.k, LARGEST_K)[:, 0]
         if isinstance(at, Tensor):
             self._first = self._first.scatter_reduce(0, self.owner, at, "amin")
@@ -58,10 +58,10 @@ class Pace:
         """The factor that takes each slope to the boundary, and as far beyond as the row is pushed; 0 where the walk is
         over."""
         self.aim = self._where(self.margin < 0, -self.margin, 0.0) * (1 + OVERSHOOT) + MARGIN
-        return torch.as_tensor(self._where(self.done, 0.0, self.push * self.aim / self.steep))
+        return torch.as_tensor(self._where(self.done, 0.0, self.push * self.aim / self.grad_sq_norm))
 
     def select(self, index: Tensor) -> None:
         """Go on with some of the walks."""
         place = own(index)
-        for name in ("push", "aim", "idle", "best", "margin", "steep", "done", "owner", "k"):
+        for name in ("push", "aim", "idle", "best", "margin", "grad_sq_norm", "done", "owner", "k"):
             setattr(self, name, getattr(self, name)[place])

@@ -115,14 +115,14 @@ def generate(problem: Problem, ground: Ground, subset: Tensor, v: Tensor, pace: 
     found = problem.rows.clone()
     reached = torch.zeros(len(found), dtype=torch.bool, device=found.device)
     live, towards = torch.arange(len(found), device=found.device), Towards(problem.goal, v[:, None])
-    few = 1 if model.stepwise else FEW  # a black box is not asked again about rows that are done
+    few = 1 if model.black_box else FEW  # a black box is not asked again about rows that are done
     for _ in range(problem.steps + 1):
         scores, slopes = model.slopes(current, towards, subset)
         margin, best = towards.with_best(scores)
         unit = ground.unit(current, slopes[:, 0])
-        steep = unit.square().sum(dim=1, keepdim=True)
+        grad_sq_norm = unit.square().sum(dim=1, keepdim=True)
         hit = own(best) >= model.tolerance
-        over = pace.note(own(margin), hit, own(steep))
+        over = pace.note(own(margin), hit, own(grad_sq_norm))
         if over == len(live):
             found[live], reached[live] = current, torch.as_tensor(hit)[:, 0]
             return found, reached, torch.zeros_like(reached)
@@ -163,7 +163,7 @@ def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Te
         away = slopes[:, 0] - start_slope[live, 0]
         apart = (scores.gather(1, target)[:, 0] - start_score[live]).abs()
         stride = (apart / away.square().sum(dim=1).clamp_min(1e-300))[:, None] * away
-        landed = problem.select(live).land(space.lift(current[live]) + stride)
+        landed = problem.select(live).project(space.embed(current[live]) + stride)
         landed = torch.where(subset[live], landed, current[live])
         still = (landed == current[live]).all(dim=1)
         go = ~hit & ~still

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from grace.methods import step_control
-from grace.models.gpu_layout import Packed
+from grace.models.gpu_layout import GpuLayout
 from grace.models.kernels import runs
 
 OVERSHOOT, MARGIN = tl.constexpr(1 + step_control.OVERSHOOT), tl.constexpr(step_control.MARGIN)
@@ -23,7 +23,7 @@ ROUNDABLE = tl.constexpr(2251799813685248.0)  # 2^51: up to here
 A_WARP = 2048  # weights of a layer that a warp can work on
 
 
-def works(packed: Packed) -> bool:
+def works(packed: GpuLayout) -> bool:
     """Whether the kernel can be compiled and run here, tried on one row."""
     zero = torch.zeros(1, dtype=torch.int64, device=packed.first.device)
     cell, features = packed.first.new_zeros(1, 1), packed.first[:, 0]
@@ -35,7 +35,7 @@ def works(packed: Packed) -> bool:
 
 
 def walks(
-    packed: Packed,
+    packed: GpuLayout,
     start: Tensor,
     chosen: Tensor,
     x: Tensor,
@@ -137,7 +137,7 @@ def _walks(
         # a feature at its bound and pushed outwards leaves the step
         room = tl.where(slope > 0, high - value, value - low)
         unit = tl.where((place <= k) & real & (room > 0), slope, 0.0) * scale
-        steep = tl.sum(unit * unit, axis=0)
+        grad_sq_norm = tl.sum(unit * unit, axis=0)
         # how the walk gets on, as `Pace` has it
         closed = (now - margin) / aim
         push = tl.where(closed < POOR, tl.where(closed > -1e-6, push * 2, one), push)
@@ -145,10 +145,17 @@ def _walks(
         best = tl.where(better, now, best)
         idle = tl.where(better, 0, idle + 1)
         margin = now
-        over = hit | (idle >= PATIENCE) | (push >= PUSHES) | (steep <= 0) | (steep != steep) | (step >= steps)
+        over = (
+            hit
+            | (idle >= PATIENCE)
+            | (push >= PUSHES)
+            | (grad_sq_norm <= 0)
+            | (grad_sq_norm != grad_sq_norm)
+            | (step >= steps)
+        )
         # a step on
         aim = tl.where(now < 0, -now, 0.0) * OVERSHOOT + MARGIN
-        stride = push * aim / tl.where(over, one, steep) * unit * scale
+        stride = push * aim / tl.where(over, one, grad_sq_norm) * unit * scale
         landed = tl.minimum(tl.maximum(value + stride, low), high)
         nearest = tl.where(tl.abs(landed) < ROUNDABLE, (landed + ROUND) - ROUND, landed)
         landed = tl.where(whole, nearest, landed)

@@ -45,7 +45,7 @@ class Model(ABC):
     """What `grace.wrap` was given, where that is something else."""
     file: ModelFile | None = None
     """The file that it was read from, if it was."""
-    stepwise: bool = False
+    black_box: bool = False
     """Whether the model is known by its answers alone: they may be constant in steps, and slopes are estimates."""
 
     @property
@@ -72,12 +72,12 @@ class Model(ABC):
         return len(self.classes) or 1
 
     @property
-    def reported(self) -> int:
+    def n_reported(self) -> int:
         """How many of the scores, the first ones, people are told of."""
         return self.width
 
     @property
-    def direct(self) -> bool:
+    def analytic_gradients(self) -> bool:
         """Whether the slopes of leads are worked out by hand, so that torch need not record anything."""
         return False
 
@@ -132,10 +132,10 @@ class Model(ABC):
         """The model's own probabilities behind scores (n, classes)."""
         if self.task == "regression":
             raise GraceError("the model predicts a number, which has no probability; use predict")
-        self.check_sure("a probability")
+        self.check_probabilities("a probability")
         return softmax(scores if self.cutoffs is None else scores + np.array(self.cutoffs.shifts))
 
-    def check_sure(self, asked_for: str) -> None:
+    def check_probabilities(self, asked_for: str) -> None:
         """An error that says why what was asked for is not to be had, where the model gives no probabilities."""
         if not self.sure:
             raise GraceError(

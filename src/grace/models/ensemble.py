@@ -14,7 +14,7 @@ from grace.models.base import Model, checked_scores
 class Together(Model):
     """The scores of a model and of others, side by side; people are told of the first."""
 
-    stepwise = True
+    black_box = True
 
     def __init__(self, first: Model, others: Sequence[Model]) -> None:
         self.models = (first, *others)
@@ -25,10 +25,10 @@ class Together(Model):
 
     @property
     def width(self) -> int:
-        return self.reported * len(self.models)
+        return self.n_reported * len(self.models)
 
     @property
-    def reported(self) -> int:
+    def n_reported(self) -> int:
         return self.models[0].width
 
     def scores(self, rows: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class Together(Model):
         """What the cut-offs of each model took off its scores (models, classes)."""
         if all(model.cutoffs is None for model in self.models):
             return None
-        own = [torch.zeros(self.reported) if (s := model.shift) is None else s.cpu() for model in self.models]
+        own = [torch.zeros(self.n_reported) if (s := model.shift) is None else s.cpu() for model in self.models]
         parts = zip(own, self.order, strict=True)
         return torch.stack([shift.double()[order] for shift, order in parts]).to(self.device)
 

@@ -14,7 +14,7 @@ from grace.errors import GraceError
 from grace.models.base import Model
 from grace.models.boosting import catboost_columns
 from grace.models.checking import Origin
-from grace.models.predictor import Predictor, Way
+from grace.models.predictor import OutputReader, Predictor
 from grace.models.threshold import Cutoffs
 from grace.models.thresholded import thresholded
 from grace.models.to_torch import SameOutputs, exact
@@ -146,18 +146,20 @@ def _named(model: Any, classes: Sequence[Value] | None) -> Callable[[Any], Any]:
     return Renamed(model.predict, dict(zip(own, classes, strict=True)))
 
 
-def _ways(model: Any, task: str, predict: Callable[[Any], Any]) -> tuple[list[Way], Callable[[Any], Any] | None]:
+def _ways(
+    model: Any, task: str, predict: Callable[[Any], Any]
+) -> tuple[list[OutputReader], Callable[[Any], Any] | None]:
     """How it can be asked, the most telling first; and what it decides itself."""
     if task == "regression":
-        return [Way(predict, "numbers")], None
+        return [OutputReader(predict, "numbers")], None
     ways = []
     if hasattr(model, "predict_proba"):
-        ways.append(Way(model.predict_proba, "probabilities"))
+        ways.append(OutputReader(model.predict_proba, "probabilities"))
     if hasattr(model, "decision_function"):
-        ways.append(Way(model.decision_function, "logits", UNSURE_SCORES))
+        ways.append(OutputReader(model.decision_function, "logits", UNSURE_SCORES))
     if task == "clustering" and hasattr(model, "transform") and not ways:
-        ways.append(Way(Nearness(model), "logits", "its scores are distances"))
-    return [*ways, Way(predict, "labels")], predict
+        ways.append(OutputReader(Nearness(model), "logits", "its scores are distances"))
+    return [*ways, OutputReader(predict, "labels")], predict
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ NARROWEST = 16  # what Triton multiplies at least
 
 
 @dataclass(frozen=True)
-class Packed:
+class GpuLayout:
     """The first hidden layer has A units with the padding, the others B; with one layer, B is A."""
 
     first: Tensor  # (features, A), the weights of numbers
@@ -40,7 +40,7 @@ class Packed:
     @classmethod
     def of(
         cls, weight: Tensor, bias: Tensor, tables: Mapping[int, Tensor], later: Sequence[tuple[Tensor, Tensor]]
-    ) -> Packed | None:
+    ) -> GpuLayout | None:
         """None if the network is too large."""
         *hidden, (last, last_bias) = later
         a = power_of_two(len(bias))

@@ -22,7 +22,7 @@ class Grouped(Model):
     def __init__(self, model: Model, schema: Schema) -> None:
         self.model, self.schema, self.name = model, schema, model.name
         self.classes, self.task, self.device = model.classes, model.task, model.device
-        self.tolerance, self.stepwise = model.tolerance, model.stepwise
+        self.tolerance, self.black_box = model.tolerance, model.black_box
         self.unsure_because, self.cutoffs = model.unsure_because, model.cutoffs
         self.subject, self.file = model.subject, model.file
         self._places = places(schema)

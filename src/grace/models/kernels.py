@@ -13,17 +13,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from grace.models.gpu_layout import Packed
+from grace.models.gpu_layout import GpuLayout
 
 CELLS = 4096  # moves of a row at a time, times units
 
 
-def moves_at_once(packed: Packed) -> int:
+def moves_at_once(packed: GpuLayout) -> int:
     """What fits beside the weights into the memory that the threads of a row share."""
     return (2 * CELLS if packed.largest <= CELLS // 2 else CELLS) // max(packed.units)
 
 
-def works(packed: Packed) -> bool:
+def works(packed: GpuLayout) -> bool:
     """Whether the kernel can be compiled and run here, tried on one row."""
     moves = moves_at_once(packed)
     zero = torch.zeros(1, dtype=torch.int64, device=packed.first.device)
@@ -44,7 +44,7 @@ def runs(trial: Callable[[], object], device: torch.device) -> bool:
     return True
 
 
-def moved_scores(packed: Packed, start: Tensor, feature: Tensor, step: Tensor, entries: Tensor | None) -> Tensor:
+def moved_scores(packed: GpuLayout, start: Tensor, feature: Tensor, step: Tensor, entries: Tensor | None) -> Tensor:
     """The scores (n, M, classes) after each of M moves of each row: `start` (n, A) is the first layer before it,
     `feature` (n or 1, M) moves by `step` (n, M); `entries` (n, M, 2) are the table entries that come and go."""
     step = step.contiguous()

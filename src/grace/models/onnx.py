@@ -15,7 +15,7 @@ from grace.errors import GraceError
 from grace.models.base import Model
 from grace.models.checking import Origin
 from grace.models.onnx_files import Session, read_proto
-from grace.models.predictor import Predictor, Way
+from grace.models.predictor import OutputReader, Predictor
 from grace.models.threshold import Cutoffs
 from grace.models.to_torch import Layers, SameOutputs, module, sigmoids
 from grace.models.torch import TorchModel
@@ -82,7 +82,7 @@ def _black_box(
     cutoffs: Cutoffs | None = None,
 ) -> Predictor:
     """The model by its answers alone."""
-    way = Way(asked, outputs)
+    way = OutputReader(asked, outputs)
     found = Predictor([way], classes, inputs="array", schema=schema, task=task, name="the ONNX model")
     return found.with_cutoffs(cutoffs)
 

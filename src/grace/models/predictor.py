@@ -36,7 +36,7 @@ class OutOfCallsError(GraceError):
 
 
 @dataclass(frozen=True)
-class Way:
+class OutputReader:
     """One way to ask a model, and what comes back: one of OUTPUTS, or None where that has to be found out; and why it
     does not say how sure the model is, if it does not."""
 
@@ -49,11 +49,11 @@ class Predictor(Model):
     """Anything that can be asked. Of several `ways` the first is taken that agrees with `labels`, what the model
     itself decides."""
 
-    stepwise = True
+    black_box = True
 
     def __init__(
         self,
-        ways: Sequence[Way],
+        ways: Sequence[OutputReader],
         classes: Sequence[Value] | None,
         *,
         labels: Callable[[Any], Any] | None = None,
@@ -71,7 +71,7 @@ class Predictor(Model):
         self.ways, self.labels, self.inputs, self.columns = tuple(ways), labels, inputs, columns
         self.classes = () if classes is None else checked_classes(classes)
         self.schema, self.task, self.name = schema, task, name
-        self.way: Way | None = None
+        self.way: OutputReader | None = None
         self.sampled: Floats | None = None  # the scores of the sample rows, when it was bound
         self.threshold: Any = None  # until the classes are known
         self.calls = self.asked = 0
@@ -121,7 +121,7 @@ class Predictor(Model):
         table = frame.to_numpy()
         return table.astype(np.float32) if self._single and table.dtype.kind in "fiu" else table
 
-    def _answers(self, way: Way, out: Any) -> Floats:
+    def _answers(self, way: OutputReader, out: Any) -> Floats:
         """Raw answers as scores (n, classes)."""
         if way.outputs == "labels":
             codes = class_codes(np.asarray(out, dtype=object).reshape(-1).tolist(), self.classes, self.name)
@@ -190,7 +190,7 @@ class Predictor(Model):
                     f"{self.name} was not fitted on column {column!r}; drop it, or pass target= if it is the target"
                 )
 
-    def _look(self, rows: Tensor) -> Way:
+    def _look(self, rows: Tensor) -> OutputReader:
         """Choose the way to ask, find out what comes back, and complain where that does not fit."""
         values = rows.detach().cpu().numpy()
         ways, decided = self.ways, None
@@ -220,7 +220,7 @@ class Predictor(Model):
                 elif found.outputs == "probabilities" and np.ndim(out) == 2 and np.shape(out)[1] > 1:
                     self.unsure_because = check_sums(self._numbers(out), self.name)
                 if self.cutoffs is not None and self.cutoffs.named:
-                    self.check_sure("threshold=")
+                    self.check_probabilities("threshold=")
                 return found
             if way.outputs == "probabilities":
                 others = "what it decides is not always its most probable class; say by which rule with threshold="
@@ -229,10 +229,10 @@ class Predictor(Model):
 
     def _labels(self, values: Floats) -> Any:
         assert self.labels is not None
-        out = self._first(Way(self.labels, "labels"), values)
+        out = self._first(OutputReader(self.labels, "labels"), values)
         return class_codes(np.asarray(out, dtype=object).reshape(-1).tolist(), self.classes, self.name)
 
-    def _first(self, way: Way, values: Floats) -> Any:
+    def _first(self, way: OutputReader, values: Floats) -> Any:
         """The answers to sample rows; in single precision if the model takes no other."""
         try:
             return self._ask(way.ask, values)
@@ -242,13 +242,13 @@ class Predictor(Model):
             self._single = True
             return self._ask(way.ask, values)
 
-    def _guessed(self, way: Way, out: Any) -> Way:
+    def _guessed(self, way: OutputReader, out: Any) -> OutputReader:
         """The way with what comes back, by the look of it. Rows within 0 and 1 that do not sum to one are scores, of
         which a warning tells."""
         outputs = self._outputs(out)
         values = np.empty(0) if outputs != "logits" else self._numbers(out)
         shares = values.size > 0 and values.shape[1] > 1 and bool(((values >= 0) & (values <= 1)).all())
-        return Way(way.ask, outputs, check_sums(values, self.name) if shares else way.unsure)
+        return OutputReader(way.ask, outputs, check_sums(values, self.name) if shares else way.unsure)
 
     def _outputs(self, out: Any) -> str:
         if self.task == "regression":

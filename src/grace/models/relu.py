@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from grace.models.base import AT_ONCE, Model
 from grace.models.checking import differs
-from grace.models.gpu_layout import Packed, usable
+from grace.models.gpu_layout import GpuLayout, usable
 from grace.models.grouped import Grouped
 from grace.models.network import Layout, Network
 from grace.models.torch import TorchModel
@@ -61,13 +61,13 @@ class ReluNetwork:
             z = z @ weight.abs().T + bias.abs()
         return z
 
-    def packed(self, device: torch.device) -> Packed | None:
+    def packed(self, device: torch.device) -> GpuLayout | None:
         """The network for the kernels, where they serve."""
         return self._packed if usable(device) else None
 
     @cached_property
-    def _packed(self) -> Packed | None:
-        packed = Packed.of(self.weight, self.bias, self.tables, self.later)
+    def _packed(self) -> GpuLayout | None:
+        packed = GpuLayout.of(self.weight, self.bias, self.tables, self.later)
         if packed is None:
             return None
         from grace.models.kernels import works

@@ -123,7 +123,7 @@ class TorchModel(Model):
         return scores.detach(), slopes
 
     @property
-    def direct(self) -> bool:
+    def analytic_gradients(self) -> bool:
         return self.layout is not None
 
     def _direct(self) -> Layout | None:
@@ -191,7 +191,7 @@ class TorchModel(Model):
             not self.sure and self.origin is not None
         ):  # its own probabilities, if it has any, are not those of the layers
             return self.origin.black_box(None).with_threshold(threshold)
-        self.check_sure("threshold=")
+        self.check_probabilities("threshold=")
         if self.task != "classification":
             raise GraceError(f"threshold= is about the probabilities of classes; leave it out for a {self.task}")
         return self.with_cutoffs(cutoffs_of(threshold, self.classes))
@@ -318,7 +318,7 @@ class TorchModel(Model):
         if columns > 1 and (self.outputs == "probabilities" or shares):
             self.unsure_because = check_sums(out.cpu().numpy(), self.name, slack)
         if self.cutoffs is not None and self.cutoffs.named:
-            self.check_sure("threshold=")
+            self.check_probabilities("threshold=")
         self._compute, self._seen, self.layout = compute, True, self._direct()
 
     def _first_reading(self, rows: Tensor) -> tuple[Tensor, torch.dtype]:

@@ -17,7 +17,7 @@ from grace.models.estimators import estimator, is_estimator
 from grace.models.files import ONNX, ModelFile, model_file, read
 from grace.models.onnx import is_onnx, onnx_model
 from grace.models.onnx_files import read_proto
-from grace.models.predictor import Predictor, Way
+from grace.models.predictor import OutputReader, Predictor
 from grace.models.threshold import Cutoffs, Threshold
 from grace.models.to_torch import exact
 from grace.models.torch import Encode, TorchModel
@@ -96,7 +96,7 @@ def _wrapped(
         return onnx_model(model, classes=classes, outputs=outputs, schema=schema, task=task)
     if is_booster(model):
         task = task or booster_task(model)
-        way = Way(booster_asked(model, task), "numbers" if task == "regression" else outputs)
+        way = OutputReader(booster_asked(model, task), "numbers" if task == "regression" else outputs)
         known = None if task == "regression" else booster_classes(model) if classes is None else classes
         name = f"the {type(model).__name__}"
         return Predictor([way], known, schema=schema, columns=booster_columns(model), task=task, name=name)
@@ -104,7 +104,7 @@ def _wrapped(
         return estimator(model, classes=classes, inputs=inputs, schema=schema, task=task)
     if callable(model) and not isinstance(model, type):
         named = f"the function {getattr(model, '__name__', type(model).__name__)}"
-        way = Way(model, "numbers" if task == "regression" else outputs)
+        way = OutputReader(model, "numbers" if task == "regression" else outputs)
         task = task or ("regression" if outputs == "numbers" else "classification")
         return Predictor([way], classes, inputs=inputs or "frame", schema=schema, task=task, name=named)
     raise GraceError(

@@ -69,7 +69,7 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
+class PointCloud:
     """Many small round points."""
 
     places: Sequence[Point]
@@ -101,7 +101,7 @@ class Group:
     marks: Sequence[Mark]
 
 
-Mark = Rect | Path | Dot | Points | Text | Group
+Mark = Rect | Path | Dot | PointCloud | Text | Group
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.path import Path as Outline
 
 from grace.errors import GraceError
-from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, Points, Rect, Text, printable
+from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, PointCloud, Rect, Text, printable
 from grace.pictures.svg import corners
 
 DPI = 100  # a pixel of the drawing is a hundredth of an inch
@@ -65,7 +65,7 @@ class Brush:
                 self.level += 1
                 self.mark(m, at)
 
-    def mark(self, m: Rect | Path | Dot | Points | Text, at: Point) -> None:
+    def mark(self, m: Rect | Path | Dot | PointCloud | Text, at: Point) -> None:
         x0, y0 = at
         if isinstance(m, Rect):
             radius = min(m.radius, m.width / 2, m.height / 2)
@@ -89,7 +89,7 @@ class Brush:
                 zorder=self.level,
             )
             self.axes.add_patch(dot)
-        elif isinstance(m, Points):
+        elif isinstance(m, PointCloud):
             xs, ys = [x0 + x for x, _ in m.places], [y0 + y for _, y in m.places]
             self.axes.plot(
                 xs,

@@ -15,7 +15,7 @@ from grace.pictures.drawing import (
     Mark,
     Path,
     Point,
-    Points,
+    PointCloud,
     Text,
     arrow,
     fit,
@@ -109,7 +109,7 @@ def training_points(plane: Map, x_axis: Axis, y_axis: Axis, whole: tuple[bool, b
     for side, role in (("original", "old"), ("contrast", "new")):
         shown = [place for place, (*_, of) in zip(places, plane.points, strict=True) if of == side]
         if shown:
-            marks.append(Points(shown, role, 3.0, 0.5))
+            marks.append(PointCloud(shown, role, 3.0, 0.5))
     return marks
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from html import escape as _escape
 
 from grace.errors import GraceError
-from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, Points, Rect, Text, printable
+from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, PointCloud, Rect, Text, printable
 
 # faces of like widths, since the layout reckons with them
 FACES = "'Helvetica Neue',Helvetica,Arial,'Liberation Sans',sans-serif"
@@ -87,7 +87,7 @@ class Pen:
             return self.path(m)
         if isinstance(m, Dot):
             return self.dot(m)
-        if isinstance(m, Points):
+        if isinstance(m, PointCloud):
             places = "".join(f"M{n(x)} {n(y)}h0" for x, y in m.places)
             return (
                 f'<path d="{places}" fill="none" stroke="{self.colour[m.fill]}" stroke-width="{n(m.size)}" '

@@ -116,7 +116,7 @@ def met(model: Model, schema: Schema, rows: Floats, seed: int = 0) -> Model:
     check_order(model, schema)
     tried = torch.as_tensor(rows, device=model.device)
     model.bind(schema, tried)
-    anyhow = torch.as_tensor(anywhere(schema, seed), device=model.device)
+    anyhow = torch.as_tensor(random_rows(schema, seed), device=model.device)
     try:
         model.refresh()
         check_layers(model, torch.cat([tried, anyhow]))
@@ -131,7 +131,7 @@ def met(model: Model, schema: Schema, rows: Floats, seed: int = 0) -> Model:
 def check_order(model: Model, schema: Schema) -> None:
     """A model that is given encoded rows knows features by their places, and categories by theirs."""
     known = model.schema
-    if known is None or model.stepwise:
+    if known is None or model.black_box:
         return
     pairs: list[tuple[str, list[Any], list[Any]]] = [("features", known.names, schema.names)]
     for own in known.features:
@@ -227,7 +227,7 @@ def asked(model: Model, rows: Floats) -> Floats:
     return np.asarray(checked_scores(model, tensor).cpu().numpy())
 
 
-def anywhere(schema: Schema, seed: int) -> Floats:
+def random_rows(schema: Schema, seed: int) -> Floats:
     """Sample rows from the whole domain, to try a model on when there are no training rows."""
     low, high = schema.bounds()
     low, high = np.clip(low, -1e6, 1e6), np.clip(high, -1e6, 1e6)

@@ -13,7 +13,7 @@ from grace.errors import GraceError
 from grace.models.base import checked_scores, class_codes
 from grace.problem.goal import Against, Between, Flip, Goal
 from grace.problem.settings import Settings
-from grace.problem.target_range import Wanted
+from grace.problem.target_range import TargetRange
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
@@ -28,11 +28,11 @@ def goal_of(explainer: Explainer, rows: Tensor, against: Any, settings: Settings
     model = explainer.model
     if model.task == "regression":
         return _between(explainer, rows, many, settings, own)
-    wrong = next((w for w in (many if listed else [against]) if isinstance(w, Wanted)), None)
+    wrong = next((w for w in (many if listed else [against]) if isinstance(w, TargetRange)), None)
     if wrong is not None:
         raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
     if settings.confidence:
-        model.check_sure("confidence=")
+        model.check_probabilities("confidence=")
     if against is None:
         scores = checked_scores(model, rows) if own is None else own
         return Flip(scores.argmax(dim=1), settings.confidence, model.shift)
@@ -41,7 +41,7 @@ def goal_of(explainer: Explainer, rows: Tensor, against: Any, settings: Settings
 
 
 def _between(explainer: Explainer, rows: Tensor, many: list[Any], settings: Settings, own: Tensor | None) -> Between:
-    if not all(isinstance(w, Wanted) for w in many):
+    if not all(isinstance(w, TargetRange) for w in many):
         raise GraceError(
             "the model predicts a number: say what it should have been, such as against=grace.above(10), "
             'grace.below(10), grace.within(5, 10) or grace.by("+10 %")'

@@ -292,7 +292,7 @@ class Between(Goal):
 
 
 @dataclass(frozen=True)
-class Each(Goal):
+class AllModelsGoal(Goal):
     """A goal that each of several models has to reach, by the same alternative; their scores stand side by side."""
 
     goal: Goal
@@ -308,5 +308,5 @@ class Each(Goal):
     def winners(self, scores: Tensor) -> Tensor:
         return self.goal.winners(scores.reshape(len(scores), self.models, -1)[:, 0])
 
-    def select(self, index: Tensor) -> Each:
-        return Each(self.goal.select(index), self.models)
+    def select(self, index: Tensor) -> AllModelsGoal:
+        return AllModelsGoal(self.goal.select(index), self.models)

@@ -16,7 +16,7 @@ GRAIN = 2.0**28  # distances are told apart to this share of the farthest
 
 
 @dataclass(frozen=True)
-class Points:
+class NeighbourIndex:
     """Points to look for, around their centre."""
 
     centre: Tensor
@@ -24,7 +24,7 @@ class Points:
     squares: Tensor  # their lengths, squared
 
     @classmethod
-    def of(cls, points: Tensor) -> Points:
+    def of(cls, points: Tensor) -> NeighbourIndex:
         centre = points.mean(dim=0)
         others = points - centre
         return cls(centre, others, others.square().sum(dim=1))
@@ -34,7 +34,7 @@ class Points:
 
 
 def nearest_rows(
-    points: Tensor, known: Points, count: int, allowed: Callable[[Tensor], Tensor] | None = None
+    points: Tensor, known: NeighbourIndex, count: int, allowed: Callable[[Tensor], Tensor] | None = None
 ) -> tuple[Tensor, Tensor]:
     """For each point the `count` nearest known ones, nearest first, equal ones by index.
 

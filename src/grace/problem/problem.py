@@ -11,7 +11,7 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.models.base import Model, checked_scores
 from grace.problem.goal import Goal
-from grace.problem.neighbours import Points
+from grace.problem.neighbours import NeighbourIndex
 from grace.problem.space import Space
 
 
@@ -33,15 +33,15 @@ class Background:
         return self.scores.argmax(dim=1)
 
     @cached_property
-    def points(self) -> Points:
+    def points(self) -> NeighbourIndex:
         """The rows, to look for near ones."""
-        return Points.of(self.coordinates)
+        return NeighbourIndex.of(self.coordinates)
 
     @cached_property
-    def by_class(self) -> list[tuple[Tensor, Points]]:
+    def by_class(self) -> list[tuple[Tensor, NeighbourIndex]]:
         """Positions and points of the rows of each class that has any."""
         members = [positions(self.classes == c) for c in range(self.scores.shape[1])]
-        return [(index, Points.of(self.coordinates[index])) for index in members if len(index)]
+        return [(index, NeighbourIndex.of(self.coordinates[index])) for index in members if len(index)]
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Problem:
         return len(self.rows)
 
     @property
-    def direct(self) -> bool:
+    def analytic_gradients(self) -> bool:
         """Whether it can be solved without torch recording anything."""
-        return self.model.direct and self.goal.leads and not self.as_printed
+        return self.model.analytic_gradients and self.goal.leads and not self.as_printed
 
     def select(self, index: Tensor) -> Problem:
         """The same problem for some of the rows."""
@@ -81,9 +81,9 @@ class Problem:
         part.__dict__.update(self.__dict__, goal=self.goal.select(index), rows=rows, low=low, high=high, free=free)
         return part
 
-    def land(self, point: Tensor) -> Tensor:
+    def project(self, point: Tensor) -> Tensor:
         """P, with the limits of each row."""
-        return self.space.land(point, self.low, self.high)
+        return self.space.project(point, self.low, self.high)
 
     def inside(self, rows: Tensor) -> Tensor:
         """Whether each cell, if it was changed, was changed as it may."""

@@ -84,7 +84,7 @@ class Space:
         """The part of the numeric features in values (..., d); choosing all of them would take time."""
         return values[..., self.is_numeric] if self.categorical else values
 
-    def lift(self, rows: Tensor) -> Tensor:
+    def embed(self, rows: Tensor) -> Tensor:
         """The coordinates of rows."""
         if not self.categorical:
             return rows
@@ -112,7 +112,7 @@ class Space:
         """Which open categories (n, open) lie within the limits of each row: all, unless they may go one way only."""
         return (self.open[j] >= low[:, [j]]) & (self.open[j] <= high[:, [j]])
 
-    def land(self, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    def project(self, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """P: the row within the limits nearest to a point. A category is the one with the nearest vector."""
         rows = point
         if self.categorical:

@@ -14,7 +14,7 @@ from grace.schema.features import Floats
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TargetRange:
     """At least `low` and at most `high`; `of_row` adds both to the row's own prediction, `share` as a part of it."""
 
     low: float = -np.inf
@@ -42,25 +42,25 @@ def _rounded(values: Floats, digits: int, way: Callable[[Floats], Floats]) -> Fl
     return np.asarray(way(values * step) / step if digits >= 0 else way(values / step) * step)
 
 
-def above(low: float) -> Wanted:
+def above(low: float) -> TargetRange:
     """At least this number."""
-    return Wanted(low=_number("above", low))
+    return TargetRange(low=_number("above", low))
 
 
-def below(high: float) -> Wanted:
+def below(high: float) -> TargetRange:
     """At most this number."""
-    return Wanted(high=_number("below", high))
+    return TargetRange(high=_number("below", high))
 
 
-def within(low: float, high: float) -> Wanted:
+def within(low: float, high: float) -> TargetRange:
     """Between two numbers."""
     low, high = _number("within", low), _number("within", high)
     if low > high:
         raise GraceError("within({low:g}, {high:g}): the first number lies above the second", low=low, high=high)
-    return Wanted(low=low, high=high)
+    return TargetRange(low=low, high=high)
 
 
-def by(difference: float | str) -> Wanted:
+def by(difference: float | str) -> TargetRange:
     """More than what was predicted, or less: `by(-3)`, or `by("+10 %")` for a part of it."""
     share = isinstance(difference, str)
     if isinstance(difference, str):
@@ -73,10 +73,14 @@ def by(difference: float | str) -> Wanted:
         size = _number("by", difference)
     if size == 0:
         raise GraceError("by({difference!r}): a difference of 0 is none", difference=difference)
-    return Wanted(low=size, of_row=True, share=share) if size > 0 else Wanted(high=size, of_row=True, share=share)
+    return (
+        TargetRange(low=size, of_row=True, share=share)
+        if size > 0
+        else TargetRange(high=size, of_row=True, share=share)
+    )
 
 
-def wanted_of(said: str) -> Wanted:
+def target_range_of(said: str) -> TargetRange:
     """What was typed: "above 10", "below 10", "within 5 10", "by -3" or "by +10 %"."""
     name, _, rest = said.strip().partition(" ")
     try:

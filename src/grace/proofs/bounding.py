@@ -10,7 +10,7 @@ from torch import Tensor
 from grace.problem.problem import positions
 
 
-class Moves(NamedTuple):
+class MoveBounds(NamedTuple):
     """What the changed features can do to the first layer: z moves along directions, by shares from low to high."""
 
     direction: Tensor  # (N, k, v, h); one per number, one per category
@@ -18,9 +18,9 @@ class Moves(NamedTuple):
     high: Tensor
     barred: Tensor | None  # (N, k, v) directions that do not exist, if any
 
-    def at(self, index: Tensor) -> Moves:
+    def at(self, index: Tensor) -> MoveBounds:
         barred = None if self.barred is None else self.barred[index]
-        return Moves(self.direction[index], self.low[index], self.high[index], barred)
+        return MoveBounds(self.direction[index], self.low[index], self.high[index], barred)
 
     def span(self) -> tuple[Tensor, Tensor]:
         """The most (N, h) that the changed features together can raise and lower each neuron."""
@@ -75,19 +75,19 @@ class Bound(NamedTuple):
         self.put(index[better], found.at(better))
 
 
-class Lines(NamedTuple):
-    """The two lines that hold a ReLU between them: lift + steep z above, flat z below."""
+class ReluRelaxation(NamedTuple):
+    """Linear relaxation of a ReLU: lower_slope z <= relu(z) <= upper_slope z + upper_intercept."""
 
-    steep: Tensor
-    lift: Tensor
-    flat: Tensor
+    upper_slope: Tensor
+    upper_intercept: Tensor
+    lower_slope: Tensor
 
 
-def lines(low: Tensor, high: Tensor) -> Lines:
+def relu_relaxation(low: Tensor, high: Tensor) -> ReluRelaxation:
     """The lines of ReLUs with limits; below one that may be either way, the one that leaves less room."""
     above, below = high.clamp_min(0), low.clamp_max(0)  # one of them is 0 where the ReLU is on or off
     steep = above / (above - below).clamp_min(torch.finfo(low.dtype).tiny)
-    return Lines(steep, -below * steep, (above > -below).to(low.dtype))
+    return ReluRelaxation(steep, -below * steep, (above > -below).to(low.dtype))
 
 
 def dot(rows: Tensor, column: Tensor) -> Tensor:

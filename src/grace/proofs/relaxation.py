@@ -16,7 +16,7 @@ from torch import Tensor
 from grace.models.relu import ReluNetwork
 from grace.problem.goal import Flip
 from grace.problem.problem import Problem
-from grace.proofs.bounding import Bound, Lines, Moves, dot, lines
+from grace.proofs.bounding import Bound, MoveBounds, ReluRelaxation, dot, relu_relaxation
 from grace.proofs.nodes import Nodes
 
 ROUNDING = 1e-11  # in double precision, relative; far above what sums of a few thousand terms can lose
@@ -119,14 +119,14 @@ class Relaxation:
         free = self.problem.free[row][:, None]
         return torch.where(free, up, 0.0).clamp_min(0), torch.where(free, down, 0.0).clamp_min(0)
 
-    def moves(self, nodes: Nodes) -> Moves:
+    def moves(self, nodes: Nodes) -> MoveBounds:
         """The moves of the changed features."""
         x = self.x[nodes.row[:, None], nodes.feature]
         direction = self.network.weight.T[nodes.feature][:, :, None]
         low = torch.where(nodes.real, nodes.low - x, 0.0)[:, :, None].to(direction.dtype)
         high = torch.where(nodes.real, nodes.high - x, 0.0)[:, :, None].to(direction.dtype)
         if not self.slots:
-            return Moves(direction, low, high, None)
+            return MoveBounds(direction, low, high, None)
         count = max(len(t) for t in self.network.tables.values())
         shape = (*nodes.feature.shape, count)
         barred = torch.ones(shape, dtype=torch.bool, device=x.device)
@@ -142,7 +142,7 @@ class Relaxation:
             low[node, place], high[node, place] = 1.0, 1.0
             barred[node, place] = True
             barred[node, place, : len(table)] = ~nodes.options[node, slot]
-        return Moves(direction, low, high, barred)
+        return MoveBounds(direction, low, high, barred)
 
     def most_open(self, nodes: Nodes, side: int) -> Tensor | float:
         """The most (N, h) that `left` open features can raise (side 0) or lower (side 1) each neuron: the first
@@ -159,7 +159,7 @@ class Relaxation:
 
     # -- limits of the hidden layers ------------------------------------------------------------
 
-    def limits(self, nodes: Nodes, moves: Moves, *, relaxed: bool) -> Limits:
+    def limits(self, nodes: Nodes, moves: MoveBounds, *, relaxed: bool) -> Limits:
         """By intervals, by what holds for the whole row, and by relaxation if asked for."""
         limits = [self.first_limits(nodes, moves)]
         for depth, (weight, bias) in enumerate(self.network.later[:-1], 1):
@@ -172,7 +172,7 @@ class Relaxation:
                 low, high = torch.maximum(low, least), torch.minimum(high, most)
             if relaxed:
                 if depth == 1 and nodes.open.shape[1] == 0:
-                    lower, upper = self.second_limits(nodes, moves, lines(*limits[0]))
+                    lower, upper = self.second_limits(nodes, moves, relu_relaxation(*limits[0]))
                 else:
                     rows, constant = weight.expand(len(nodes), *weight.shape), bias.expand(len(nodes), -1)
                     upper = self.backward(nodes, moves, rows, constant, limits)[0] + slack
@@ -181,7 +181,7 @@ class Relaxation:
             limits.append((low, torch.maximum(low, high)))
         return limits
 
-    def first_limits(self, nodes: Nodes, moves: Moves) -> tuple[Tensor, Tensor]:
+    def first_limits(self, nodes: Nodes, moves: MoveBounds) -> tuple[Tensor, Tensor]:
         """Limits (N, h) of the first layer before its ReLU."""
         start = self.start.index_select(0, nodes.row)
         up, down = moves.span()
@@ -189,7 +189,7 @@ class Relaxation:
         slack = self.rounding * self.mass[0].index_select(0, nodes.row)
         return low - slack, high + slack
 
-    def second_limits(self, nodes: Nodes, moves: Moves, first: Lines) -> tuple[Tensor, Tensor]:
+    def second_limits(self, nodes: Nodes, moves: MoveBounds, first: ReluRelaxation) -> tuple[Tensor, Tensor]:
         """Relaxed limits of the second layer where all is decided. The layer's weights are the same for all
         nodes, so its products with each node's few directions are two matrix products for the whole stack."""
         weight, bias = self.network.later[0]
@@ -197,9 +197,9 @@ class Relaxation:
         both = torch.cat([weight.clamp_min(0), weight.clamp_max(0)]).T  # (h, 2 second)
         start = self.start.index_select(0, nodes.row)
         columns = torch.cat([start[:, None], moves.direction.reshape(n, k * v, h)], dim=1)
-        steep_plus, steep_minus = (first.steep[:, None] * columns @ both).chunk(2, dim=2)
-        flat_plus, flat_minus = (first.flat[:, None] * columns @ both).chunk(2, dim=2)
-        lift_plus, lift_minus = (first.lift @ both).chunk(2, dim=1)
+        steep_plus, steep_minus = (first.upper_slope[:, None] * columns @ both).chunk(2, dim=2)
+        flat_plus, flat_minus = (first.lower_slope[:, None] * columns @ both).chunk(2, dim=2)
+        lift_plus, lift_minus = (first.upper_intercept @ both).chunk(2, dim=1)
         upper, lower = steep_plus + flat_minus, steep_minus + flat_plus  # (N, 1 + k v, second)
 
         def most(slopes: Tensor) -> Tensor:
@@ -228,7 +228,7 @@ class Relaxation:
         moves = self.moves(nodes)
         return self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=relaxed))
 
-    def margin_bound(self, nodes: Nodes, moves: Moves, limits: Limits) -> Bound:
+    def margin_bound(self, nodes: Nodes, moves: MoveBounds, limits: Limits) -> Bound:
         """The bound on the target's margin over the rival it beats least."""
         weight, bias = self.network.later[-1]
         rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
@@ -250,22 +250,22 @@ class Relaxation:
         return classes[classes != nodes.target[:, None]].reshape(len(nodes), -1)
 
     def backward(
-        self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor, limits: Limits
+        self, nodes: Nodes, moves: MoveBounds, rows: Tensor, constant: Tensor, limits: Limits
     ) -> tuple[Tensor, Tensor]:
         """Upper bounds (N, m) on rows . a + constant, a the ReLU of the last layer in `limits`; and the slopes
         in the first layer."""
         for depth in range(len(limits) - 1, -1, -1):
-            line = lines(*limits[depth])
+            line = relu_relaxation(*limits[depth])
             positive, negative = rows.clamp_min(0), rows.clamp_max(0)
-            constant = constant + dot(positive, line.lift)
-            rows = positive * line.steep[:, None] + negative * line.flat[:, None]
+            constant = constant + dot(positive, line.upper_intercept)
+            rows = positive * line.upper_slope[:, None] + negative * line.lower_slope[:, None]
             if depth:
                 weight, bias = self.network.later[depth - 1]
                 constant = constant + rows @ bias
                 rows = rows @ weight
         return self.concrete(nodes, moves, rows, constant), rows
 
-    def concrete(self, nodes: Nodes, moves: Moves, rows: Tensor, constant: Tensor) -> Tensor:
+    def concrete(self, nodes: Nodes, moves: MoveBounds, rows: Tensor, constant: Tensor) -> Tensor:
         """The most that rows . z + constant (N, m) can be over the node."""
         n, k, v, h = moves.direction.shape
         slope = (rows @ moves.direction.reshape(n, k * v, h).mT).reshape(n, -1, k, v)

@@ -12,8 +12,8 @@ import pandas as pd
 
 from grace.methods import METHODS
 from grace.problem.answers import Answers
-from grace.problem.background import anywhere
-from grace.problem.target_range import Wanted
+from grace.problem.background import random_rows
+from grace.problem.target_range import TargetRange
 from grace.proofs.certificate import PROVEN
 from grace.scale.carrying import Carried
 from grace.scale.rejected_rows import Reject, halved, sift
@@ -34,7 +34,7 @@ OLD, NEW = "old.", "new."  # before the name of a feature, for the value that it
 
 
 @dataclass(frozen=True)
-class Question:
+class JobQuestion:
     """What is asked about every row: the arguments of `explain`, whether missing cells are filled in, and how the
     sentence is said, if it is wanted."""
 
@@ -43,25 +43,25 @@ class Question:
     text: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, said: Mapping[str, Any], memory: int) -> Question:
+    def of(cls, said: Mapping[str, Any], memory: int) -> JobQuestion:
         """From JSON, with the memory that a process may use for rows."""
         settings = {**said["settings"], "memory": memory}
         if isinstance(settings.get("against"), dict):
-            settings["against"] = Wanted(**settings["against"])
+            settings["against"] = TargetRange(**settings["against"])
         if said["impute"]:
             settings["missing"] = "fill"
         return cls(settings, said["impute"], said["text"])
 
 
-def check(explainer: Explainer, question: Question) -> None:
+def check(explainer: Explainer, question: JobQuestion) -> None:
     """Ask about a single row, so that what is wrong with the question shows before the first part."""
     rows = explainer.background_rows
-    some = anywhere(explainer.schema, 0) if rows is None else rows
+    some = random_rows(explainer.schema, 0) if rows is None else rows
     explainer.explain(explainer.schema.decode(some[:1]), **question.settings)
 
 
 def explain_part(
-    explainer: Explainer, part: Part, question: Question, carried: Carried
+    explainer: Explainer, part: Part, question: JobQuestion, carried: Carried
 ) -> tuple[pa.Table, list[Reject]]:
     """The answers to the rows of a part, by row, and the rows that were set aside."""
     import pyarrow as pa
@@ -80,7 +80,7 @@ def explain_part(
     return answers, sorted(rejects, key=lambda r: r.row)
 
 
-def layout(explainer: Explainer, question: Question) -> pa.Schema:
+def layout(explainer: Explainer, question: JobQuestion) -> pa.Schema:
     """The columns of the answers and their types, the same for every part. The value that a feature has need not be in
     its domain, as that which it would have had is: a whole number may have decimals there."""
     import pyarrow as pa
@@ -106,7 +106,7 @@ def layout(explainer: Explainer, question: Question) -> pa.Schema:
     return pa.schema(fields)
 
 
-def table_of(batch: Explanations, question: Question) -> pa.Table:
+def table_of(batch: Explanations, question: JobQuestion) -> pa.Table:
     """One line per answer, those of a row one after another: classes, success, how many features change, how far, and
     what from and to, with what follows them; what stays is empty. Sentences and notes are there if they were asked
     for."""
@@ -127,7 +127,7 @@ def table_of(batch: Explanations, question: Question) -> pa.Table:
         **_probabilities(batch, a),
         **_words(batch, question, len(place)),
     }
-    narrow = batch.explainer.model.stepwise
+    narrow = batch.explainer.model.black_box
     ends = {OLD: batch.schema.decode(a.rows, narrow=narrow), NEW: batch.schema.decode(a.contrast, narrow=narrow)}
     codes = {OLD: a.rows, NEW: a.contrast}
     for j, feature in enumerate(batch.schema.features):
@@ -171,7 +171,7 @@ def _probabilities(batch: Explanations, a: Answers) -> dict[str, Any]:
     return {"probability_before": before, "probability_after": pa.array(after, mask=~a.success)}
 
 
-def _words(batch: Explanations, question: Question, lines: int) -> dict[str, Any]:
+def _words(batch: Explanations, question: JobQuestion, lines: int) -> dict[str, Any]:
     """The sentence of each line and its notes, none of which is an empty cell; nothing if they were not asked for."""
     import pyarrow as pa
 

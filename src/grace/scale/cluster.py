@@ -72,12 +72,12 @@ class BatchActor:
     """Explains batches of a dataset. The explainer comes as the bytes of its files, so that no disk need be shared."""
 
     def __init__(self, explainer: Any, device: str, question: Mapping[str, Any]) -> None:
-        from grace.scale.answers import Question, check
+        from grace.scale.answers import JobQuestion, check
         from grace.scale.worker import room
 
         with received(_got(explainer)) as reference:
             self.explainer = load_given(reference, device)
-        self.question = Question.of(question, room(self.explainer, question["memory"]))
+        self.question = JobQuestion.of(question, room(self.explainer, question["memory"]))
         check(self.explainer, self.question)
 
     def __call__(self, rows: pa.Table) -> pa.Table:

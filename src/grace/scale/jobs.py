@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.problem.budget import LEAST, bytes_of
-from grace.problem.target_range import Wanted
+from grace.problem.target_range import TargetRange
 from grace.scale import results
 from grace.scale.budget import MEMORY, Budget, rows_per_part
 from grace.scale.carrying import Carried
 from grace.scale.explainers import given, load_given
-from grace.scale.manifest import Place
+from grace.scale.manifest import JobFolder
 from grace.scale.pool import Pool
 from grace.schema.tables.table_file import Part, TableFile
 
@@ -98,7 +98,7 @@ def run(
         from grace.models.base import device_of
 
         device_of(device)
-    place, table = Place(Path(out)), TableFile.of(path)
+    place, table = JobFolder(Path(out)), TableFile.of(path)
     if engine == "ray" and table.text:
         raise GraceError(f"{path}: Ray reads parts of Parquet wherever they lie in the file; convert the CSV first")
     free = engine == "ray" or device is not None
@@ -171,7 +171,7 @@ def _here(
     """All parts in this process, by the explainer that is there already, if one is."""
     import torch
 
-    from grace.scale.answers import Question
+    from grace.scale.answers import JobQuestion
     from grace.scale.worker import Worker, room
 
     threads = torch.get_num_threads()
@@ -179,8 +179,8 @@ def _here(
     try:
         if explainer is None:
             explainer = load_given(work["explainer"], device or "cpu")
-        question = Question.of(work["question"], room(explainer, work["memory"]))
-        worker = Worker(explainer, question, Place(Path(work["folder"])), work["carried"])
+        question = JobQuestion.of(work["question"], room(explainer, work["memory"]))
+        worker = Worker(explainer, question, JobFolder(Path(work["folder"])), work["carried"])
         for part in parts:
             report(worker.do(part))
     finally:
@@ -194,7 +194,7 @@ def plain_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
     if "robust" in out:
         raise GraceError("robust= is not for jobs, as other models are not saved with the explainer")
     against = out.get("against")
-    if isinstance(against, Wanted):
+    if isinstance(against, TargetRange):
         out["against"] = asdict(against)
     elif isinstance(against, list | tuple) or hasattr(against, "__array__"):
         raise GraceError("against: a job contrasts every row with the same class")

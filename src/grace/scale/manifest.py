@@ -69,7 +69,7 @@ class About(TypedDict):
 
 
 @dataclass(frozen=True)
-class Place:
+class JobFolder:
     """The folder of a job."""
 
     folder: Path

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.scale.manifest import BEFORE, MANIFEST, Place
+from grace.scale.manifest import BEFORE, MANIFEST, JobFolder
 from grace.scale.records import (
     ANSWERS,
     REPAIR,
@@ -74,7 +74,7 @@ def rejects(folder: str | Path, *, check: bool = True) -> pd.DataFrame:
 def _records(folder: Path, check: bool) -> dict[int, Record]:
     """The records of the parts that are done; an error if a part of a finished job is missing, or if a file lies there
     that the job did not write."""
-    place = Place(folder)
+    place = JobFolder(folder)
     known = place.manifest(earlier=True)
     if known is None:
         raise GraceError(f"{folder} is not the folder of a job: it has no {MANIFEST}")

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from grace.errors import GraceError
 from grace.problem.budget import LEAST, usual
-from grace.scale.manifest import Place
+from grace.scale.manifest import JobFolder
 from grace.schema.tables.arrow import first_line
 from grace.schema.tables.table_file import Lost, Part
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
-    from grace.scale.answers import Question
+    from grace.scale.answers import JobQuestion
 
 
 WATCH = 0.1  # seconds between looks at whether the job is still there
@@ -34,7 +34,7 @@ WATCH = 0.1  # seconds between looks at whether the job is still there
 class Worker:
     """An explainer, a question, the folder that the answers go to, and the columns that are carried along."""
 
-    def __init__(self, explainer: Explainer, question: Question, place: Place, carried: str = "") -> None:
+    def __init__(self, explainer: Explainer, question: JobQuestion, place: JobFolder, carried: str = "") -> None:
         from grace.scale.answers import check
         from grace.scale.carrying import Carried
 
@@ -45,12 +45,12 @@ class Worker:
     @classmethod
     def of(cls, work: Mapping[str, Any], device: str = "cpu") -> Worker:
         """By what a message says."""
-        from grace.scale.answers import Question
+        from grace.scale.answers import JobQuestion
         from grace.scale.explainers import load_given
 
         explainer = load_given(work["explainer"], device)
-        question = Question.of(work["question"], room(explainer, work["memory"], work.get("workers", 1)))
-        return cls(explainer, question, Place(Path(work["folder"])), work["carried"])
+        question = JobQuestion.of(work["question"], room(explainer, work["memory"], work.get("workers", 1)))
+        return cls(explainer, question, JobFolder(Path(work["folder"])), work["carried"])
 
     def do(self, part: Part) -> int:
         """Explain a part and write its files; gives how many rows it had."""

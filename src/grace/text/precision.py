@@ -45,7 +45,7 @@ ROUND = tuple(map(Decimal, ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "
 
 
 @dataclass(frozen=True)
-class By:
+class Delta:
     """By an amount: "7 points lower"."""
 
     size: Decimal
@@ -54,7 +54,7 @@ class By:
 
 
 @dataclass(frozen=True)
-class Instead:
+class Replacement:
     """One value instead of another: "0.35 instead of 0.28"; either may be rounded, which is then said."""
 
     new: Decimal
@@ -64,7 +64,7 @@ class Instead:
 
 
 @dataclass(frozen=True)
-class Times:
+class Ratio:
     """By a ratio, one of RATIOS or LITTLE or LOT: "half as high"."""
 
     ratio: str
@@ -73,7 +73,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Way:
+class Direction:
     """The direction alone: "lower"."""
 
     up: bool
@@ -103,14 +103,14 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Becomes:
+class NewCategory:
     """Another category; or another date, as text."""
 
     new: Value
     old: Value
 
 
-Said = By | Instead | Times | Way | Within | Becomes
+Difference = Delta | Replacement | Ratio | Direction | Within | NewCategory
 
 
 def check_style(asked: str | None) -> None:
@@ -128,11 +128,11 @@ def style_of(feature: Numeric, asked: str | None) -> str:
 
 def difference(
     feature: Feature, old: Value, new: Value, asked: str | None, *, ratios: bool, room: Room | None = None
-) -> Said:
+) -> Difference:
     """The way from one value to another, in words' terms. `ratios` tells whether there are words for them. With `room`,
     what is vague is said only if the model's answer is the same for what a reader would take it to mean."""
     if not isinstance(feature, Numeric):
-        return Becomes(new, old)
+        return NewCategory(new, old)
     style = style_of(feature, asked)
     a, b = decimal(old), decimal(new)
     if style == "relative":
@@ -141,35 +141,35 @@ def difference(
             return found
     elif style == "magnitude":
         size = rounded(abs(b - a))
-        about = By(size, b > a, about=size != apart(a, b))
-        tried: list[By | Times] = [times(a, b), about] if ratios and has_ratio(feature, a, b) else [about]
+        about = Delta(size, b > a, about=size != apart(a, b))
+        tried: list[Delta | Ratio] = [times(a, b), about] if ratios and has_ratio(feature, a, b) else [about]
         for vague in tried:
             if room is None or means(vague, feature, a, b, room):
                 return vague
     exact = sayable(feature, a, b)
-    return values(feature, old, new) if exact is None else By(exact, b > a)
+    return values(feature, old, new) if exact is None else Delta(exact, b > a)
 
 
-def is_exact(said: Said) -> bool:
+def is_exact(said: Difference) -> bool:
     """Whether a reader can type in what is said of a number."""
-    return not isinstance(said, Times | Way | Within) and not (isinstance(said, By) and said.about)
+    return not isinstance(said, Ratio | Direction | Within) and not (isinstance(said, Delta) and said.about)
 
 
-def direction(feature: Numeric, old: Decimal, new: Decimal, room: Room | None) -> Way | Within | None:
+def direction(feature: Numeric, old: Decimal, new: Decimal, room: Room | None) -> Direction | Within | None:
     """The direction, if the model's answer is the same from there to the end of the range; else the span in which it
     is, with no more digits than needed. None if that is a single value, or a date, of which both values are said."""
     if room is None or room.to_the_end:
-        return Way(new > old)
+        return Direction(new > old)
     if is_date(feature) or room.low >= room.high:
         return None
     low, high = short(room.low, rounding=ROUND_CEILING), short(room.high, rounding=ROUND_FLOOR)
     return Within(low if low <= new else room.low, high if high >= new else room.high)
 
 
-def means(vague: By | Times, feature: Numeric, old: Decimal, new: Decimal, room: Room) -> bool:
+def means(vague: Delta | Ratio, feature: Numeric, old: Decimal, new: Decimal, room: Room) -> bool:
     """Whether the model's answer is the same for the number that a vague difference names. What names none has to hold
     from the new value on: "slightly" up to an eighth, "more than ten times" from there to the end of the range."""
-    if isinstance(vague, By):
+    if isinstance(vague, Delta):
         return room.has(old + (vague.size if vague.up else -vague.size), feature)
     if vague.ratio == "slightly":
         farthest = old * (1 + Decimal(SLIGHT) * (1 if vague.up else -1))
@@ -179,18 +179,20 @@ def means(vague: By | Times, feature: Numeric, old: Decimal, new: Decimal, room:
     return room.has(old * said(vague.ratio), feature)
 
 
-def values(feature: Feature, old: Value, new: Value, asked: str | None = "exact", room: Room | None = None) -> Said:
+def values(
+    feature: Feature, old: Value, new: Value, asked: str | None = "exact", room: Room | None = None
+) -> Difference:
     """Both values: in the exact style the new one to the last digit, by magnitude both rounded. The direction alone
     where the style asks for no more. With `room`, what is vague is said only if the model's answer is the same."""
     if not isinstance(feature, Numeric):
-        return Becomes(new, old)
+        return NewCategory(new, old)
     style = style_of(feature, asked)
     a, b = decimal(old), decimal(new)
     vague = direction(feature, a, b, room) if style == "relative" else None
     if vague is not None:
         return vague
     if is_date(feature):
-        return Becomes(date_text(new), date_text(old))
+        return NewCategory(date_text(new), date_text(old))
     rough = roughly(a, b)
     fits = style == "magnitude" and (room is None or room.has(rough.new, feature))
     return rough if fits else replaced(a, b)
@@ -215,24 +217,24 @@ def short(size: Decimal, digits: int = DIGITS, rounding: str = ROUND_HALF_EVEN) 
     return size if places(size) <= -place else size.quantize(Decimal(1).scaleb(place), rounding).normalize()
 
 
-def replaced(old: Decimal, new: Decimal) -> Instead:
+def replaced(old: Decimal, new: Decimal) -> Replacement:
     """The new value as it is. The old one, if it has more decimals, is no longer than it has to be to lie on the same
     side of it."""
     for digits in range(DIGITS, MOST_DIGITS) if places(old) > places(new) else ():
         said = short(old, digits)
         if said != new and (said > new) == (old > new):
-            return Instead(new, said, about_old=said != old)
-    return Instead(new, old)
+            return Replacement(new, said, about_old=said != old)
+    return Replacement(new, old)
 
 
-def roughly(old: Decimal, new: Decimal) -> Instead:
+def roughly(old: Decimal, new: Decimal) -> Replacement:
     """Both values rounded, as far as the one stays above the other."""
     ways = [rounded, *(lambda size, n=n: significant(size, n) for n in range(2, MOST_DIGITS))]
     for way in ways:
         a, b = way(old), way(new)
         if a != b and (a > b) == (old > new):
-            return Instead(b, a, about_new=b != new, about_old=a != old)
-    return Instead(new, old)
+            return Replacement(b, a, about_new=b != new, about_old=a != old)
+    return Replacement(new, old)
 
 
 def apart(old: Decimal, new: Decimal) -> Decimal | None:
@@ -250,15 +252,15 @@ def has_ratio(feature: Numeric, old: Decimal, new: Decimal) -> bool:
     return feature.sort not in ("score", "date") and feature.bounds[0] >= 0 and min(old, new) > 0
 
 
-def times(old: Decimal, new: Decimal) -> Times:
+def times(old: Decimal, new: Decimal) -> Ratio:
     """The ratio that has words and is nearest."""
     ratio = new / old
     for name, low, high in RATIOS:
         if Decimal(low) <= ratio < Decimal(high):
             if name == "slightly":
-                return Times(name, new > old, about=False)
-            return Times(name, new > old, about=abs(ratio / said(name) - 1) > Decimal(SAME))
-    return Times(LOT if new > old else LITTLE, new > old, about=False)
+                return Ratio(name, new > old, about=False)
+            return Ratio(name, new > old, about=abs(ratio / said(name) - 1) > Decimal(SAME))
+    return Ratio(LOT if new > old else LITTLE, new > old, about=False)
 
 
 def said(name: str) -> Decimal:

@@ -13,7 +13,7 @@ from grace.schema.numerals import decimal
 from grace.text.languages import Language
 
 if TYPE_CHECKING:
-    from grace.problem.target_range import Wanted
+    from grace.problem.target_range import TargetRange
 
 MOST_DIGITS = 17
 
@@ -21,7 +21,7 @@ Range = Mapping[str, float | None]
 """What was asked for: "low" and "high", None where there is no limit, and the "spread" of predictions."""
 
 
-def ranges(against: Wanted | Sequence[Wanted], predicted: Floats, spread: float) -> list[Range]:
+def ranges(against: TargetRange | Sequence[TargetRange], predicted: Floats, spread: float) -> list[Range]:
     """What was asked for, row by row."""
     many = list(against) if isinstance(against, Sequence) else [against] * len(predicted)
     ends = [w.range(predicted[[i]], spread) for i, w in enumerate(many)]

@@ -19,11 +19,11 @@ from grace.schema.numerals import decimal
 from grace.schema.parsing import MOST_SEED, whole_number
 from grace.schema.words import DEFAULT
 from grace.text import languages
-from grace.text.languages import FORMS, Facts, Language, Limits, Part
+from grace.text.languages import FORMS, ChangedFeature, Facts, Language, Limits
 from grace.text.precision import (
-    By,
+    Delta,
+    Difference,
     Room,
-    Said,
     Within,
     apart,
     check_style,
@@ -143,7 +143,7 @@ def _beyond(change: Change, usual: float) -> bool:
     return old != usual and (usual > old) == (new > old) and apart(decimal(old), decimal(usual)) is not None
 
 
-def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[Part, ...]:
+def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[ChangedFeature, ...]:
     """How each change is said. "Because" says values, old and new; "had" says differences, unless one of them takes
     more digits than its value, as then all values that are said exactly are said alike."""
     language = languages.load(code)
@@ -152,16 +152,16 @@ def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[Par
     if form == "because":
         said = [values(f, c.old, c.new, style, room_of(c)) for c, f in pairs]
         said = _with_one_span(said, [values(f, c.old, c.new) for c, f in pairs])
-        return tuple(Part(f, s) for f, s in zip(features, said, strict=True))
+        return tuple(ChangedFeature(f, s) for f, s in zip(features, said, strict=True))
     said = [_said(e, c, f, form, style, language) for c, f in pairs]
     said = _with_one_span(said, [difference(f, c.old, c.new, "exact", ratios=False) for c, f in pairs])
     exact = [isinstance(f, Numeric) and is_exact(s) for s, f in zip(said, features, strict=True)]
-    if form == "had" and any(alike and not isinstance(s, By) for s, alike in zip(said, exact, strict=True)):
+    if form == "had" and any(alike and not isinstance(s, Delta) for s, alike in zip(said, exact, strict=True)):
         said = [values(f, c.old, c.new) if alike else s for s, alike, (c, f) in zip(said, exact, pairs, strict=True)]
-    return tuple(Part(f, s) for f, s in zip(features, said, strict=True))
+    return tuple(ChangedFeature(f, s) for f, s in zip(features, said, strict=True))
 
 
-def _with_one_span(said: list[Said], exact: list[Said]) -> list[Said]:
+def _with_one_span(said: list[Difference], exact: list[Difference]) -> list[Difference]:
     """A span holds while the other changes are as they are: beside the first one, all others are said exactly."""
     first = next((i for i, s in enumerate(said) if isinstance(s, Within)), None)
     if first is None:
@@ -169,16 +169,18 @@ def _with_one_span(said: list[Said], exact: list[Said]) -> list[Said]:
     return [s if i == first or is_exact(s) else other for i, (s, other) in enumerate(zip(said, exact, strict=True))]
 
 
-def _along(e: Explanation, code: str) -> tuple[Part, ...]:
+def _along(e: Explanation, code: str) -> tuple[ChangedFeature, ...]:
     """What follows, by its values: it was not asked for, so that how far it moves is of less interest."""
     out = []
     for c in e.follow_on:
         feature = feature_in(c.feature, e.words.language, code)
-        out.append(Part(feature, values(feature, c.old, c.new)))
+        out.append(ChangedFeature(feature, values(feature, c.old, c.new)))
     return tuple(out)
 
 
-def _said(e: Explanation, change: Change, feature: Feature, form: str, style: str | None, language: Language) -> Said:
+def _said(
+    e: Explanation, change: Change, feature: Feature, form: str, style: str | None, language: Language
+) -> Difference:
     if form != "typical" or not isinstance(feature, Numeric):
         ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
         room = room_of(change) if isinstance(feature, Numeric) else None
@@ -186,7 +188,7 @@ def _said(e: Explanation, change: Change, feature: Feature, form: str, style: st
     usual = e.typical[change.name]
     if style_of(feature, style) == "exact":  # a difference all the same, as nothing typical is typed in
         size = abs(decimal(change.old) - decimal(usual))
-        return By(short(size), float(change.old) > usual, about=short(size) != size)
+        return Delta(short(size), float(change.old) > usual, about=short(size) != size)
     return difference(feature, usual, change.old, style, ratios=language.has_ratios(feature))
 
 
@@ -199,7 +201,7 @@ def room_of(change: Change) -> Room:
     return Room(low, high, change.to_the_end)
 
 
-def _facts(e: Explanation, code: str, parts: tuple[Part, ...]) -> Facts:
+def _facts(e: Explanation, code: str, parts: tuple[ChangedFeature, ...]) -> Facts:
     language = languages.load(code)
     words = row_words(e.words, code, e.task)
     before, after = class_word(words, e.original_class, language), ""

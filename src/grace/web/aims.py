@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from grace.errors import GraceError
-from grace.problem.target_range import wanted_of
+from grace.problem.target_range import target_range_of
 from grace.schema.numerals import decimal
 
 USUAL_AIM = "by +10 %"
@@ -23,7 +23,7 @@ class Aim:
 
     @property
     def text(self) -> str:
-        """As `wanted_of` reads it."""
+        """As `target_range_of` reads it."""
         number = f"{decimal(self.number):f}"
         if self.kind == "within":
             return f"within {number} {decimal(self.upper or 0.0):f}"
@@ -35,7 +35,7 @@ class Aim:
 
 def read_aim(said: str) -> Aim:
     """The aim that a text says."""
-    wanted = wanted_of(said)
+    wanted = target_range_of(said)
     ends = [end for end in (wanted.low, wanted.high) if math.isfinite(end)]
     if not ends:
         raise GraceError(NO_NUMBER, number=said)

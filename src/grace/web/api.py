@@ -15,14 +15,14 @@ from pydantic_core import PydanticCustomError
 
 from grace.errors import GraceError
 from grace.problem.settings import CHOICES
-from grace.problem.target_range import wanted_of
+from grace.problem.target_range import target_range_of
 from grace.schema.features import Categorical, Value
 from grace.schema.frames import all_said
 from grace.schema.schema import Schema
 from grace.text import languages
 from grace.web.aims import read_aim
 from grace.web.rows import cell, read_row
-from grace.web.service import BUDGET, Question, Served
+from grace.web.service import BUDGET, RowQuestion, Served
 from grace.web.state import ALL_STYLES, MOST_ANSWERS
 
 MOST_BUDGET = 5.0
@@ -203,7 +203,7 @@ def router(models: Mapping[str, Served]) -> APIRouter:
     return routes
 
 
-def question(asked: Why, served: Served) -> Question:
+def question(asked: Why, served: Served) -> RowQuestion:
     """What to ask the explainer."""
     schema = served.schema
     row, filled = read_row(schema, asked.row, schema.names if asked.impute else ())
@@ -215,10 +215,10 @@ def question(asked: Why, served: Served) -> Question:
     limits["costs"] = {name: _cost(name, cost) for name, cost in asked.costs.items()}
     limits["ranges"] = {name: _range(schema, name, span) for name, span in asked.ranges.items()} or None
     if served.of_numbers:
-        limits["against"] = wanted_of(read_aim(str(asked.against or "")).text)
+        limits["against"] = target_range_of(read_aim(str(asked.against or "")).text)
     elif asked.against is not None:
         limits["against"] = next((c for c in served.classes if str(c) == str(asked.against)), asked.against)
-    return Question(row, limits, filled, drawn=False)
+    return RowQuestion(row, limits, filled, drawn=False)
 
 
 def _cost(name: str, cost: Any) -> float:

@@ -39,7 +39,7 @@ HEADERS = {
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-class Kept(StaticFiles):
+class CachedStaticFiles(StaticFiles):
     """Files that a browser may keep, if it asks each time whether they have changed."""
 
     def file_response(self, *given: Any, **named: Any) -> Response:

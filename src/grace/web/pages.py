@@ -24,7 +24,7 @@ from grace.web.downloads import KINDS, download
 from grace.web.error_handlers import refusals
 from grace.web.forms import sent_fields
 from grace.web.hosts import Hosts
-from grace.web.middleware import Kept
+from grace.web.middleware import CachedStaticFiles
 from grace.web.rows import parse_table, read_row
 from grace.web.service import Served
 from grace.web.state import State, read_state
@@ -66,7 +66,7 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
             served.close()
 
     app = FastAPI(title="GRACE", version=__version__, docs_url=None, redoc_url=None, lifespan=life)
-    app.mount("/static", Kept(packages=[("grace.web", "static")]))
+    app.mount("/static", CachedStaticFiles(packages=[("grace.web", "static")]))
     app.include_router(api.router(offered))
     look = STYLE + LOOK
 

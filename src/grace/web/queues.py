@@ -110,7 +110,7 @@ class Turns:
             del self.clients[client]
 
 
-class Lane:
+class Worker:
     """One thread with an explainer of its own."""
 
     def __init__(self, explainer: Explainer) -> None:

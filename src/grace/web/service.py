@@ -24,7 +24,7 @@ from grace.schema.features import Value
 from grace.schema.schema import Schema
 from grace.text.vocabulary import schema_words, with_class_words
 from grace.web.examples import table_examples, training_examples
-from grace.web.queues import Lane
+from grace.web.queues import Worker
 from grace.web.rows import Cells, read_row, sent
 
 MOST_KEPT = 256  # answers that are remembered
@@ -32,7 +32,7 @@ BUDGET = 1.0  # seconds for a proof
 
 
 @dataclass(frozen=True)
-class Question:
+class RowQuestion:
     """What is asked of a model: a row, the names of the cells that were `filled` in, and arguments of
     `Explainer.explain`; `drawn` asks for pictures too."""
 
@@ -104,7 +104,7 @@ class Served:
         self.cutoffs = () if explainer.model.cutoffs is None else explainer.model.cutoffs.named
         self.settings = explainer.settings
         self.most = min(explainer.settings.max_features, len(self.schema))
-        self.instant, self.quick, self.slow = Lane(explainer), Lane(copied(explainer)), Lane(copied(explainer))
+        self.instant, self.quick, self.slow = Worker(explainer), Worker(copied(explainer)), Worker(copied(explainer))
         self.answers: OrderedDict[Hashable, Answer] = OrderedDict()
         self.own_table = rows is not None
         found = training_examples(explainer, first) if rows is None else table_examples(explainer, rows)
@@ -165,7 +165,7 @@ class Served:
         frame = pd.DataFrame([dict(row)])
         return await self.instant.run(lambda ex: float(ex.model.predict(frame)[0]))
 
-    async def explain(self, question: Question) -> Answer:
+    async def explain(self, question: RowQuestion) -> Answer:
         """The answer, remembered for a while. Proofs and further answers have a lane of their own."""
         key = question.key
         if key in self.answers:
@@ -198,7 +198,7 @@ def predicted(explainer: Explainer, frame: pd.DataFrame) -> tuple[int, list[floa
     return code, [float(p) for p in model.predict_proba(frame).iloc[0]] if model.sure else []
 
 
-def ask(explainer: Explainer, questions: list[Question]) -> list[Answer]:
+def ask(explainer: Explainer, questions: list[RowQuestion]) -> list[Answer]:
     """The answers to questions on the same terms."""
     batch = explainer.explain(pd.DataFrame([q.given for q in questions]), **questions[0].arguments)
     return [Answer(e, svg_columns(e, e.backdrop()) if q.drawn else []) for e, q in zip(batch, questions, strict=True)]

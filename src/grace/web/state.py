@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from grace.errors import GraceError
-from grace.problem.target_range import wanted_of
+from grace.problem.target_range import target_range_of
 from grace.schema.features import STYLES, Categorical, Feature, Numeric, Value
 from grace.schema.frames import all_said
 from grace.schema.schema import Schema
@@ -32,7 +32,7 @@ from grace.text import languages
 from grace.text.sentence import Saying
 from grace.web.aims import USUAL_AIM, aim_of, read_aim
 from grace.web.rows import Cells, cell, is_missing, plainly, read_row, written
-from grace.web.service import BUDGET, Question, Served
+from grace.web.service import BUDGET, RowQuestion, Served
 
 T = TypeVar("T")
 Pairs = Sequence[tuple[str, str]]
@@ -85,7 +85,7 @@ class State:
             "template": self.template or None,
         }
 
-    def question(self, served: Served, *, full: bool = False, prove: bool = True) -> Question:
+    def question(self, served: Served, *, full: bool = False, prove: bool = True) -> RowQuestion:
         """What to ask the explainer; `full` asks for further answers too, and for a proof."""
         schema = served.schema
         ranges: dict[str, Any] = {
@@ -100,13 +100,13 @@ class State:
             "increase_only": self.up,
             "decrease_only": self.down,
             "ranges": ranges or None,
-            "against": wanted_of(str(self.against or USUAL_AIM)) if served.of_numbers else self.against,
+            "against": target_range_of(str(self.against or USUAL_AIM)) if served.of_numbers else self.against,
         }
         if self.most is not None:
             limits["max_features"] = self.most
         if full:
             limits |= {"prove": prove and not served.of_numbers, "budget": BUDGET, "n": self.answers}
-        return Question(self.row, limits, self.filled)
+        return RowQuestion(self.row, limits, self.filled)
 
     def pairs(self, schema: Schema, several: bool) -> list[tuple[str, str]]:
         """The query, shortest form; the model is named if there are several."""

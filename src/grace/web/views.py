@@ -20,7 +20,7 @@ from grace.pictures.drawing import percent
 from grace.pictures.probabilities import cutoff_words
 from grace.pictures.report import cell_text, checks
 from grace.pictures.single import question, reading, remaining, words_of
-from grace.problem.target_range import wanted_of
+from grace.problem.target_range import target_range_of
 from grace.text import languages, sentence
 from grace.text.regression_text import asked_for, predicted, ranges, reached
 from grace.text.vocabulary import class_caption
@@ -249,7 +249,7 @@ class Pages:
         before = await served.number(state.row)
         after = await served.number(state.now) if state.moved else before
         try:
-            (asked,) = ranges(wanted_of(str(state.against or USUAL_AIM)), np.array([before]), served.spread)
+            (asked,) = ranges(target_range_of(str(state.against or USUAL_AIM)), np.array([before]), served.spread)
         except GraceError:  # said beside the question
             asked = {"low": None, "high": None, "spread": served.spread}
         limited = asked["low"] is not None or asked["high"] is not None

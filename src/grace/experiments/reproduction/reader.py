@@ -19,7 +19,7 @@ from grace.explain.explainer import Explainer
 from grace.schema.features import Bools, Categorical, Floats, Numeric, Value
 from grace.schema.numerals import decimal
 from grace.schema.schema import Schema
-from grace.text.precision import LITTLE, LOT, SLIGHT, Becomes, By, Instead, Said, Times, Within, said
+from grace.text.precision import LITTLE, LOT, SLIGHT, Delta, Difference, NewCategory, Ratio, Replacement, Within, said
 
 K = 5
 FAR = 2  # "more than ten times" is taken as twice as much as it names, "less than a tenth" as half
@@ -105,28 +105,28 @@ def of_grace(text: str, shown: Shown, known: Known, policy: str) -> Belief:
     return Belief(edit, tuple(named), expects)
 
 
-def _moved(known: Known, j: int, value: float, how: Said, typical: float) -> float:
+def _moved(known: Known, j: int, value: float, how: Difference, typical: float) -> float:
     """Where a reader takes a feature of which it is said how it would have to differ."""
     feature = known.schema.features[j]
-    if isinstance(how, Becomes):
+    if isinstance(how, NewCategory):
         assert isinstance(feature, Categorical)
         return float(feature.categories.index(how.new))
     assert isinstance(feature, Numeric)
     old = decimal(value)
-    if isinstance(how, Instead):
+    if isinstance(how, Replacement):
         return float(how.new)
     if isinstance(how, Within):
         return _possible(feature, value, float(how.low + how.high) / 2)
-    if isinstance(how, By):
+    if isinstance(how, Delta):
         return _possible(feature, value, float(old + (how.size if how.up else -how.size)))
-    if isinstance(how, Times):
+    if isinstance(how, Ratio):
         return _possible(feature, value, float(old * _ratio(how)))
     if (typical > value) == how.up and typical != value:
         return typical
     return _end(known, j, value, how.up)
 
 
-def _ratio(how: Times) -> Decimal:
+def _ratio(how: Ratio) -> Decimal:
     if how.ratio == "slightly":  # as far as the word goes
         return Decimal(1 + SLIGHT if how.up else 1 - SLIGHT)
     if how.ratio in (LOT, LITTLE):

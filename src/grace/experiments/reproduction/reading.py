@@ -15,7 +15,7 @@ from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.schema import Schema
 from grace.schema.words import DEFAULT, fill
 from grace.text.languages import en, load
-from grace.text.precision import Becomes, By, Instead, Said, Times, Way, Within
+from grace.text.precision import Delta, Difference, Direction, NewCategory, Ratio, Replacement, Within
 from grace.text.vocabulary import class_word, feature_in, row_words
 
 MINUS = "\N{MINUS SIGN}"
@@ -28,7 +28,7 @@ BETWEEN = (", and had ", " and had ", ", and ", "; and ", " and ", ", ", "; ")
 class Contrast:
     """GRACE's sentence: how each feature would have to differ, and the class that the model would then give."""
 
-    moves: tuple[tuple[str, Said], ...]
+    moves: tuple[tuple[str, Difference], ...]
     after: Value
 
 
@@ -66,7 +66,7 @@ def _class(rest: str, schema: Schema) -> Value:
     raise GraceError(f"no class of the schema is meant by {rest!r}")
 
 
-def _clauses(text: str, left: list[Feature], last: Feature | None) -> Iterator[tuple[tuple[str, Said], ...]]:
+def _clauses(text: str, left: list[Feature], last: Feature | None) -> Iterator[tuple[tuple[str, Difference], ...]]:
     """Every way to read clauses about different features. A verb or subject that holds on need not be repeated."""
     for feature in left:
         starts = [f"{feature.phrase} {feature.been} "]
@@ -92,19 +92,19 @@ def _clauses(text: str, left: list[Feature], last: Feature | None) -> Iterator[t
                             yield (move, *more)
 
 
-def _degrees(feature: Feature) -> Iterator[tuple[str, Said]]:
+def _degrees(feature: Feature) -> Iterator[tuple[str, Difference]]:
     """The ways to say a difference as patterns, each with what it says but for the number."""
     if isinstance(feature, Categorical):
         for category in sorted(feature.categories, key=lambda c: -len(feature.label(c))):
             for old in feature.categories:
                 pattern = re.escape(f"{feature.label(category)} instead of {feature.label(old)}")
-                yield pattern, Becomes(category, old)
+                yield pattern, NewCategory(category, old)
         return
     units = "|".join(re.escape(u) for u in (feature.unit, feature.unit_one) if u)
     unit = f"(?: (?:{units}))" if units else ""
     things = unit if feature.more == "more" else ""
     value = f"(?:at a rate of )?{NUMBER}(?: %|{unit or ' %'})?(?: old)?"
-    yield f"{value} instead of (about )?{NUMBER}(?: %)?", Instead(Decimal(0), Decimal(0))
+    yield f"{value} instead of (about )?{NUMBER}(?: %)?", Replacement(Decimal(0), Decimal(0))
     yield (
         f"(?:at a rate of )?between {NUMBER} and {NUMBER}(?: %|{unit or ' %'})?(?: old)?",
         Within(Decimal(0), Decimal(0)),
@@ -112,27 +112,27 @@ def _degrees(feature: Feature) -> Iterator[tuple[str, Said]]:
     for up, way in ((True, feature.more), (False, feature.less)):
         word = re.escape(way)
         size = f"{NUMBER} {word}{unit}" if things else f"{NUMBER}{unit} {word}"
-        yield f"(?:about )?{size}", By(Decimal(0), up)
-        yield f"slightly {word}{things}", Times("slightly", up, False)
-        yield f"{word}{things}", Way(up)
-    yield f"(?:about )?a quarter {re.escape(feature.more)}{things}", Times("5/4", True, False)
+        yield f"(?:about )?{size}", Delta(Decimal(0), up)
+        yield f"slightly {word}{things}", Ratio("slightly", up, False)
+        yield f"{word}{things}", Direction(up)
+    yield f"(?:about )?a quarter {re.escape(feature.more)}{things}", Ratio("5/4", True, False)
     plain = en.positive(feature.more)
     for ratio, said in en.TIMES.items():
         if plain is not None:
             yield (
                 f"(?:about )?{said} as {re.escape(plain)}{things}",
-                Times(ratio, not ratio.startswith(("1/", "<")), False),
+                Ratio(ratio, not ratio.startswith(("1/", "<")), False),
             )
 
 
-def _made(said: Said, match: re.Match[str]) -> Said:
+def _made(said: Difference, match: re.Match[str]) -> Difference:
     """What is said, with its numbers."""
-    if isinstance(said, By):
-        return By(_number(match[1]), said.up)
+    if isinstance(said, Delta):
+        return Delta(_number(match[1]), said.up)
     if isinstance(said, Within):
         return Within(_number(match[1]), _number(match[2]))
-    if isinstance(said, Instead):
-        return Instead(_number(match[1]), _number(match[3]), about_old=bool(match[2]))
+    if isinstance(said, Replacement):
+        return Replacement(_number(match[1]), _number(match[3]), about_old=bool(match[2]))
     return said
 
 

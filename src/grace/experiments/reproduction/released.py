@@ -102,8 +102,8 @@ def walk(explainer: Explainer, rows: Tensor, subset: Tensor, own: Tensor, second
         scores, slopes = model.slopes(current[live], partial(torch.gather, dim=1, index=both))
         apart = (scores.gather(1, both[:, 1:]) - scores.gather(1, both[:, :1])).abs()
         away = (slopes[:, 1] - slopes[:, 0] * (2 if step == 0 else 1)) * subset[live]
-        steep = away.norm(dim=1, keepdim=True) + TINY
-        landed = current[live] + (1 + OVERSHOOT) * (apart / steep + PUSH) * away / steep
+        grad_norm = away.norm(dim=1, keepdim=True) + TINY
+        landed = current[live] + (1 + OVERSHOOT) * (apart / grad_norm + PUSH) * away / grad_norm
         landed = torch.where(subset[live] & whole, landed.round(), landed)
         current[live] = torch.minimum(torch.maximum(landed, low), high)
         hit = model.scores(current[live]).argmax(dim=1) != own[live]

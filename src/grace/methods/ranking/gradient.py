@@ -21,8 +21,8 @@ def nearest_alternative(problem: Problem) -> tuple[Tensor, Tensor]:
     scores, slopes = problem.model.slopes(problem.rows, Towards(problem.goal))
     margins = problem.goal.margins(scores)
     scale = torch.ones_like(problem.space.scale) if problem.as_printed else problem.space.scale
-    steep = (slopes * scale).norm(dim=2)
-    apart = margins.abs() / steep.clamp_min(1e-12)
+    grad_norm = (slopes * scale).norm(dim=2)
+    apart = margins.abs() / grad_norm.clamp_min(1e-12)
     # a margin without an alternative, or without a slope, is out of reach
     flat = ~torch.isfinite(margins)
     far = apart.masked_fill(flat, 0).amax(dim=1, keepdim=True) * 2 + 1

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.problem.answers import Answers
-from grace.problem.goal import Each
+from grace.problem.goal import AllModelsGoal
 from grace.problem.problem import Background, Problem
-from grace.problem.requirements.consequences import Realism, deciding
+from grace.problem.requirements.consequences import Consequences, deciding
 from grace.problem.requirements.dependence import Dependence, asked_for, learnt
-from grace.problem.requirements.plausible import Judged, Typical
+from grace.problem.requirements.plausible import PlausibilityGoal, PlausibilityModel
 from grace.problem.requirements.robust import beside
 from grace.problem.settings import Settings
 from grace.schema.schema import Schema
@@ -23,35 +23,37 @@ from grace.schema.schema import Schema
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
 
-Demand = Callable[[Problem], Problem]
+Requirement = Callable[[Problem], Problem]
 
 
 @dataclass(frozen=True)
-class Demands:
+class Requirements:
     """A problem with all that is asked for, and its answers in terms of rows again."""
 
-    problem: Demand
-    realism: Realism | None
+    problem: Requirement
+    realism: Consequences | None
 
-    def told(self, answers: Answers) -> Answers:
-        return answers if self.realism is None else self.realism.told(answers)
+    def to_row_answers(self, answers: Answers) -> Answers:
+        return answers if self.realism is None else self.realism.to_row_answers(answers)
 
 
-def demands(explainer: Explainer, schema: Schema, robust: Sequence[Any], settings: Settings) -> Demands:
+def requirements(explainer: Explainer, schema: Schema, robust: Sequence[Any], settings: Settings) -> Requirements:
     """All that a call asks for; what is known of the training rows is found out once."""
-    steps: list[Demand] = []
+    steps: list[Requirement] = []
     if len(robust):
         _check("robust", settings)
         together = beside(explainer, robust)
         if settings.confidence:
-            together.check_sure("confidence= with robust=")
+            together.check_probabilities("confidence= with robust=")
         shift, count = together.shift, len(together.models)
-        steps.append(lambda p: replace(p, model=together, goal=Each(p.goal.with_shift(shift), count)))
+        steps.append(lambda p: replace(p, model=together, goal=AllModelsGoal(p.goal.with_shift(shift), count)))
     if settings.plausible:
         _check("plausible", settings)
         known, share = explainer.typicality(), settings.plausible
         width = len(explainer.model.classes)
-        steps.append(lambda p: replace(p, model=Judged(p.model, known, share), goal=Typical(p.goal, width)))
+        steps.append(
+            lambda p: replace(p, model=PlausibilityModel(p.model, known, share), goal=PlausibilityGoal(p.goal, width))
+        )
     real = realism(explainer, schema, settings)
     if real is not None:
         _check("follow" if not schema.rules else "rules", settings)
@@ -68,10 +70,10 @@ def demands(explainer: Explainer, schema: Schema, robust: Sequence[Any], setting
             background = Background.of(problem.model, problem.space, problem.background.rows)
         return replace(problem, background=background)
 
-    return Demands(demand, real)
+    return Requirements(demand, real)
 
 
-def realism(explainer: Explainer, schema: Schema, settings: Settings) -> Realism | None:
+def realism(explainer: Explainer, schema: Schema, settings: Settings) -> Consequences | None:
     """The rules of the schema and what follows, if there is any of it."""
     if not schema.rules and not asked_for(settings.follow):
         return None
@@ -79,7 +81,7 @@ def realism(explainer: Explainer, schema: Schema, settings: Settings) -> Realism
     if asked_for(settings.follow):
         taken = {schema.names[d.column] for d in deciding(schema, schema.rules)}
         known = learnt(explainer.learner(), schema, settings.follow, taken)
-    return Realism(schema, known)
+    return Consequences(schema, known)
 
 
 def _check(name: str, settings: Settings) -> None:

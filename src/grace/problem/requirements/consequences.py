@@ -28,7 +28,7 @@ from grace.problem.requirements.dependence import Dependence, coordinates
 from grace.problem.space import Space
 from grace.schema.features import Categorical, Floats, Numeric
 from grace.schema.rules import Equal, Follows, Rule, Sum
-from grace.schema.rules.keeping import Kept, decided, digits_of, kept_by, summed
+from grace.schema.rules.keeping import KeptRules, decided, digits_of, kept_by, summed
 from grace.schema.schema import Schema
 
 ORIGIN = Numeric(name="the row it came from", low=0.0, high=1e12, spread=1e12, frozen=True)
@@ -128,12 +128,12 @@ class Origins:
         return Origins(*(part[index] for part in parts))
 
 
-class Realism:
+class Consequences:
     """What rows have to be like in one call: the rules they keep and the features that follow."""
 
     def __init__(self, schema: Schema, known: Sequence[Dependence]) -> None:
         self.schema = schema
-        self.kept: tuple[Kept, ...] = kept_by(schema, schema.rules)
+        self.kept: tuple[KeptRules, ...] = kept_by(schema, schema.rules)
         exact = deciding(schema, schema.rules)
         found = ordered([*exact, *(learnt_dependent(schema, k) for k in known)])
         if found is None:
@@ -213,8 +213,8 @@ class Realism:
             known = Background(rows, known.scores, space.euclidean(rows))
         return replace(
             problem,
-            model=Realised(problem.model, self, self.origins(table, many)),
-            goal=Keeping(problem.goal),
+            model=RuleModel(problem.model, self, self.origins(table, many)),
+            goal=RuleGoal(problem.goal),
             space=space,
             rows=torch.cat([problem.rows, marks[many:]], dim=1),
             low=torch.cat([problem.low, marks[many:]], dim=1),
@@ -224,7 +224,7 @@ class Realism:
             background=known,
         )
 
-    def told(self, answers: Answers) -> Answers:
+    def to_row_answers(self, answers: Answers) -> Answers:
         """Answers about interventions as answers about rows, with what followed apart; the rules checked once more."""
         moved, own = (torch.as_tensor(part[:, :-1]) for part in (answers.contrast, answers.rows))
         origins = self.origins(own)
@@ -239,7 +239,7 @@ class Realism:
             success=success,
             followed=(final != own.numpy()) & (moved == own).numpy(),
             checks={**answers.checks, "rules": fine & success},
-            alternatives=tuple(self.told(other) for other in answers.alternatives),
+            alternatives=tuple(self.to_row_answers(other) for other in answers.alternatives),
         )
 
     def retraced(self, moved: Floats, row: Floats) -> Floats:
@@ -248,13 +248,13 @@ class Realism:
         return np.asarray(self.rows(torch.as_tensor(moved), self.origins(own)).numpy())
 
 
-class Realised(Model):
+class RuleModel(Model):
     """A model asked about the rows that interventions lead to; behind its scores, how far those are from being allowed,
     below 0, or infinity where they are."""
 
-    stepwise = True
+    black_box = True
 
-    def __init__(self, model: Model, realism: Realism, origins: Origins) -> None:
+    def __init__(self, model: Model, realism: Consequences, origins: Origins) -> None:
         self.model, self.realism, self.table = model, realism, origins
         self.classes, self.schema, self.task, self.device = model.classes, model.schema, model.task, model.device
         self.tolerance = model.tolerance
@@ -264,8 +264,8 @@ class Realised(Model):
         return self.model.width + 1
 
     @property
-    def reported(self) -> int:
-        return self.model.reported
+    def n_reported(self) -> int:
+        return self.model.n_reported
 
     def scores(self, rows: Tensor) -> Tensor:
         origins = self.table.take(rows[:, -1].long())
@@ -276,7 +276,7 @@ class Realised(Model):
 
 
 @dataclass(frozen=True)
-class Keeping(Goal):
+class RuleGoal(Goal):
     """A goal that has to be reached by a row that is allowed."""
 
     goal: Goal
@@ -290,5 +290,5 @@ class Keeping(Goal):
     def winners(self, scores: Tensor) -> Tensor:
         return self.goal.winners(scores[..., :-1])
 
-    def select(self, index: Tensor) -> Keeping:
-        return Keeping(self.goal.select(index))
+    def select(self, index: Tensor) -> RuleGoal:
+        return RuleGoal(self.goal.select(index))

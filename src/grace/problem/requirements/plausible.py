@@ -80,11 +80,11 @@ class Typicality:
         return torch.stack(ends)
 
 
-class Judged(Model):
+class PlausibilityModel(Model):
     """A model and what is typical, side by side: after its scores, how much nearer than the limit a row lies in each
     class, as a share of the limit."""
 
-    stepwise = True
+    black_box = True
 
     def __init__(self, model: Model, typicality: Typicality, share: float) -> None:
         self.model, self.typicality = model, typicality
@@ -97,8 +97,8 @@ class Judged(Model):
         return self.model.width + len(self.limit)
 
     @property
-    def reported(self) -> int:
-        return self.model.reported
+    def n_reported(self) -> int:
+        return self.model.n_reported
 
     def scores(self, rows: Tensor) -> Tensor:
         room = 1 - self.typicality.distance(rows) / self.limit
@@ -106,7 +106,7 @@ class Judged(Model):
 
 
 @dataclass(frozen=True)
-class Typical(Goal):
+class PlausibilityGoal(Goal):
     """A goal that has to be reached by a row that is typical enough of the class it then has."""
 
     goal: Goal
@@ -122,8 +122,8 @@ class Typical(Goal):
     def winners(self, scores: Tensor) -> Tensor:
         return self.goal.winners(scores[..., : -self.classes])
 
-    def select(self, index: Tensor) -> Typical:
-        return Typical(self.goal.select(index), self.classes)
+    def select(self, index: Tensor) -> PlausibilityGoal:
+        return PlausibilityGoal(self.goal.select(index), self.classes)
 
 
 def plausibility(explainer: Explainer, answers: Answers) -> Floats:

@@ -28,7 +28,7 @@ Lack = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRules:
     """A rule about the columns of encoded rows; `columns` is empty where it may look at all of them."""
 
     rule: Rule
@@ -36,9 +36,9 @@ class Kept:
     lack: Lack
 
 
-def kept_by(schema: Schema, rules: Sequence[Rule]) -> tuple[Kept, ...]:
+def kept_by(schema: Schema, rules: Sequence[Rule]) -> tuple[KeptRules, ...]:
     """The rules in terms of encoded rows."""
-    return tuple(Kept(r, tuple(schema.index(n) for n in r.features), _lack(schema, r)) for r in rules)
+    return tuple(KeptRules(r, tuple(schema.index(n) for n in r.features), _lack(schema, r)) for r in rules)
 
 
 def broken(schema: Schema, rows: Floats) -> Bools:

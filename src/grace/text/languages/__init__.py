@@ -17,7 +17,7 @@ from grace.errors import GraceError
 from grace.schema import words
 from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.numerals import decimal
-from grace.text.precision import Said
+from grace.text.precision import Difference
 
 FORMS = ("had", "because", "typical")
 MOST_NAMED = 3  # features that a condition names; more are counted
@@ -45,11 +45,11 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Part:
+class ChangedFeature:
     """A changed feature, with its words in the language, and the degree of the change."""
 
     feature: Feature
-    said: Said
+    said: Difference
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Facts:
     verb: str
     before: str
     after: str
-    parts: tuple[Part, ...]
-    along: tuple[Part, ...] = ()
+    parts: tuple[ChangedFeature, ...]
+    along: tuple[ChangedFeature, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,9 +173,11 @@ def listed(parts: Sequence[str], last: str) -> str:
     return f"{comma.join(parts[:-1])}{before} {last} {parts[-1]}"
 
 
-def grouped(parts: Sequence[Part], key: Callable[[Part], str]) -> list[tuple[str, list[Part]]]:
+def grouped(
+    parts: Sequence[ChangedFeature], key: Callable[[ChangedFeature], str]
+) -> list[tuple[str, list[ChangedFeature]]]:
     """The parts that share a verb together, in the order of the first of each."""
-    groups: dict[str, list[Part]] = {}
+    groups: dict[str, list[ChangedFeature]] = {}
     for part in parts:
         groups.setdefault(key(part), []).append(part)
     return list(groups.items())

@@ -12,9 +12,9 @@ from decimal import Decimal
 
 from grace.schema.features import Feature, Numeric
 from grace.schema.words import fill
-from grace.text.languages import Facts, Part, category, grouped, listed, upper
+from grace.text.languages import ChangedFeature, Facts, category, grouped, listed, upper
 from grace.text.languages.de.words import AND, POSITIVE, TIMES, VALUE_UNITS, amount, measured, number, quoted
-from grace.text.precision import LITTLE, Becomes, By, Instead, Said, Times, Way, Within
+from grace.text.precision import LITTLE, Delta, Difference, Direction, NewCategory, Ratio, Replacement, Within
 
 
 def would(feature: Feature) -> str:
@@ -35,23 +35,23 @@ def was(feature: Feature) -> str:
 # -- clauses ----------------------------------------------------------------------------------
 
 
-def degree(feature: Feature, said: Said) -> str:
+def degree(feature: Feature, said: Difference) -> str:
     """ "um 7 Punkte niedriger", "nur halb so hoch", "niedriger", "0,35 statt etwa 0,2778", or the new category and the
     old."""
-    if isinstance(said, Becomes):
+    if isinstance(said, NewCategory):
         return _other(category(feature, said.new), category(feature, said.old))
     assert isinstance(feature, Numeric)
-    if isinstance(said, Instead):
+    if isinstance(said, Replacement):
         return _instead(feature, (said.new, said.about_new), (said.old, said.about_old))
     if isinstance(said, Within):
         return f"{_front(feature)}zwischen {number(said.low)} {AND} {measured(feature, said.high)}{_old(feature)}"
     more = feature.more if said.up else feature.less
     things = f" {feature.unit}" if feature.more == "mehr" and feature.unit else ""
-    if isinstance(said, By):
+    if isinstance(said, Delta):
         about = "etwa " if said.about else ""
         size = f"{about}{amount(feature, said.size)} {more}"
         return size if feature.more == "mehr" else f"um {size}"
-    if isinstance(said, Way):
+    if isinstance(said, Direction):
         return f"{more}{things}"
     if said.ratio == "slightly":
         return f"etwas {more}{things}"
@@ -62,14 +62,14 @@ def degree(feature: Feature, said: Said) -> str:
     return f"{only}{about}{TIMES[said.ratio]} so {POSITIVE[feature.more]}{things}"
 
 
-def opposite(feature: Feature, said: Said) -> str:
+def opposite(feature: Feature, said: Difference) -> str:
     """What was the case instead: "10 Punkte statt 3"; of a direction, what was not: "nicht niedriger"."""
-    if isinstance(said, Becomes):
+    if isinstance(said, NewCategory):
         return _other(category(feature, said.old), category(feature, said.new))
-    if isinstance(said, Way | Within):
+    if isinstance(said, Direction | Within):
         return f"nicht {degree(feature, said)}"
     assert isinstance(feature, Numeric)
-    assert isinstance(said, Instead)
+    assert isinstance(said, Replacement)
     return _instead(feature, (said.old, said.about_old), (said.new, said.about_new))
 
 
@@ -95,7 +95,9 @@ def _old(feature: Numeric) -> str:
     return " alt" if feature.more == "älter" else ""
 
 
-def _together(parts: Sequence[Part], verb: Callable[[Feature], str], say: Callable[[Feature, Said], str]) -> str:
+def _together(
+    parts: Sequence[ChangedFeature], verb: Callable[[Feature], str], say: Callable[[Feature, Difference], str]
+) -> str:
     """All that shares a verb before that verb: "A 3 statt 2 und B 1 statt 4 war sowie C 5 statt 6 waren"."""
     groups = grouped(parts, lambda part: verb(part.feature))
     out = []
@@ -128,11 +130,11 @@ def _along(facts: Facts, *, then: bool) -> str:
     said, last = [], ""
     for part in facts.along:
         feature, change = part.feature, part.said
-        if isinstance(change, Becomes):
+        if isinstance(change, NewCategory):
             new, old, instead = category(feature, change.new), category(feature, change.old), "und nicht"
         else:
             assert isinstance(feature, Numeric)
-            assert isinstance(change, Instead)
+            assert isinstance(change, Replacement)
             about = "etwa " if change.about_old else ""
             new, old, instead = measured(feature, change.new), f"{about}{measured(feature, change.old)}", "statt"
         verb = "wären dann" if feature.plural else "wäre dann"
@@ -186,13 +188,13 @@ def because_first(facts: Facts) -> str:
 def _typical(facts: Facts) -> str:
     """ "A doppelt so hoch war, wie es für Proben der Klasse „gutartig“ typisch ist"."""
     group = f"für {facts.rows} der Klasse {quoted(facts.after)}"
-    numbers: dict[str, list[Part]] = {}
+    numbers: dict[str, list[ChangedFeature]] = {}
     for part in facts.parts:
-        if not isinstance(part.said, Becomes):
-            equal = isinstance(part.said, Times) and part.said.ratio not in ("slightly", "5/4")
+        if not isinstance(part.said, NewCategory):
+            equal = isinstance(part.said, Ratio) and part.said.ratio not in ("slightly", "5/4")
             numbers.setdefault(f", {'wie' if equal else 'als'} es {group} typisch ist", []).append(part)
     said = [_together(same, was, degree) + tail for tail, same in numbers.items()]
-    others = [part for part in facts.parts if isinstance(part.said, Becomes)]
+    others = [part for part in facts.parts if isinstance(part.said, NewCategory)]
     all_of_it = f", {AND} ".join([*said, *([_together(others, was, opposite)] if others else [])])
     return all_of_it + _along(facts, then=False)
 

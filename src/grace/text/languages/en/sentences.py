@@ -9,30 +9,30 @@ from itertools import pairwise
 
 from grace.schema.features import Feature, Numeric
 from grace.schema.words import fill
-from grace.text.languages import Facts, Part, category, grouped, listed, upper
+from grace.text.languages import ChangedFeature, Facts, category, grouped, listed, upper
 from grace.text.languages.en.words import AND, TIMES, VALUE_UNITS, WORDS, amount, measured, number, positive
-from grace.text.precision import LITTLE, Becomes, By, Instead, Said, Times, Way, Within
+from grace.text.precision import LITTLE, Delta, Difference, Direction, NewCategory, Ratio, Replacement, Within
 
 # -- what would have had to be different ------------------------------------------------------
 
 
-def degree(feature: Feature, said: Said) -> str:
+def degree(feature: Feature, said: Difference) -> str:
     """ "7 points lower", "half as high", "lower", "0.35 instead of about 0.2778", or the new category and the old."""
-    if isinstance(said, Becomes):
+    if isinstance(said, NewCategory):
         return f"{category(feature, said.new)} instead of {category(feature, said.old)}"
     assert isinstance(feature, Numeric)
-    if isinstance(said, Instead):
+    if isinstance(said, Replacement):
         return _instead(feature, (said.new, said.about_new), (said.old, said.about_old))
     if isinstance(said, Within):
         return f"{_rate(feature)}between {number(said.low)} {AND} {measured(feature, said.high)}{_old(feature)}"
     more = feature.more if said.up else feature.less
-    about = "about " if isinstance(said, By | Times) and said.about else ""
-    if isinstance(said, By) and feature.more == "more":  # "9 more bare nuclei"
+    about = "about " if isinstance(said, Delta | Ratio) and said.about else ""
+    if isinstance(said, Delta) and feature.more == "more":  # "9 more bare nuclei"
         return f"{about}{number(said.size)} {more}{amount(feature, said.size).removeprefix(number(said.size))}"
-    if isinstance(said, By):
+    if isinstance(said, Delta):
         return f"{about}{amount(feature, said.size)} {more}"
     things = f" {feature.unit}" if feature.more == "more" and feature.unit else ""
-    if isinstance(said, Way):
+    if isinstance(said, Direction):
         return f"{more}{things}"
     if said.ratio == "slightly":
         return f"slightly {more}{things}"
@@ -56,12 +56,12 @@ def _old(feature: Numeric) -> str:
     return " old" if feature.more == "older" else ""
 
 
-def _verb(part: Part) -> str:
+def _verb(part: ChangedFeature) -> str:
     """What clauses have to share to be said with one verb; "there" has its own."""
     return f"{part.feature.been} {part.feature.phrase == WORDS.there}"
 
 
-def _clauses(parts: Sequence[Part], first: Callable[[Feature], str], between: str) -> str:
+def _clauses(parts: Sequence[ChangedFeature], first: Callable[[Feature], str], between: str) -> str:
     """Groups of clauses that share a verb, which the first of each group says: "A been 3 lower and B 1 higher"."""
     groups = grouped(parts, _verb)
     out = []
@@ -79,13 +79,13 @@ def _then(facts: Facts) -> str:
     return f"the model would have {said} rather than {facts.before}"
 
 
-def _values(part: Part) -> tuple[str, str]:
+def _values(part: ChangedFeature) -> tuple[str, str]:
     """The new and the old value of a feature that moves along."""
     feature, said = part.feature, part.said
-    if isinstance(said, Becomes):
+    if isinstance(said, NewCategory):
         return category(feature, said.new), category(feature, said.old)
     assert isinstance(feature, Numeric)
-    assert isinstance(said, Instead)
+    assert isinstance(said, Replacement)
     return measured(feature, said.new), f"{'about ' if said.about_old else ''}{measured(feature, said.old)}"
 
 
@@ -127,16 +127,16 @@ def was(feature: Feature) -> str:
     return ("were" if feature.plural else "was") + feature.been[4:]
 
 
-def _was(part: Part) -> tuple[str, str]:
+def _was(part: ChangedFeature) -> tuple[str, str]:
     """Verb and complement: "was", "10 points instead of 3"; of a direction, what was not so: "was", "not lower"."""
     feature, said = part.feature, part.said
-    if isinstance(said, Way | Within):
+    if isinstance(said, Direction | Within):
         verb, _, rest = was(feature).partition(" ")
         return verb, f"not {rest + ' ' if rest else ''}{degree(feature, said)}"
-    if isinstance(said, Becomes):
+    if isinstance(said, NewCategory):
         return was(feature), f"{category(feature, said.old)} instead of {category(feature, said.new)}"
     assert isinstance(feature, Numeric)
-    assert isinstance(said, Instead)
+    assert isinstance(said, Replacement)
     return was(feature), _instead(feature, (said.old, said.about_old), (said.new, said.about_new))
 
 
@@ -177,17 +177,17 @@ def _typical(facts: Facts) -> str:
     for part in facts.parts:
         feature, said = part.feature, part.said
         verb = was(feature)
-        if isinstance(said, Becomes):
+        if isinstance(said, NewCategory):
             new, old = _values(part)
             out.append(f"{feature.phrase} {verb} {old} instead of {new}")
             last = ""
             continue
-        equal = isinstance(said, Times) and said.ratio not in ("slightly", "5/4")
+        equal = isinstance(said, Ratio) and said.ratio not in ("slightly", "5/4")
         tail = f"{'as' if equal else 'than'} is typical of {facts.rows} in the class “{facts.after}”"
         again = bool(last) and out[-1].endswith(f" {tail}")
         if again:  # "A was 3 higher and B 2 higher than is typical of …"
             out[-1] = out[-1].removesuffix(f" {tail}")
-        only = ["only"] if isinstance(said, Times) and equal and not said.up and said.ratio != LITTLE else []
+        only = ["only"] if isinstance(said, Ratio) and equal and not said.up and said.ratio != LITTLE else []
         kind = f"{verb} {feature.phrase == WORDS.there}"  # "there 2 more" needs a verb of its own
         words = [feature.phrase, *([] if again and kind == last else [verb]), *only, degree(feature, said), tail]
         out.append(" ".join(words))
