@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import grace
-from grace.methods import line_search, polish, step_control, walk
+from grace.methods import line_search, polish, walk, walk_state
 from grace.problem import decimals
 from grace.problem.goal import Against, Between, Flip, Goal, Towards
 
@@ -46,7 +46,7 @@ def test_books_kept_in_torch_say_the_same(
     """As they are for tensors on a GPU."""
     explainer, rows = trained
     usual = explainer.explain(rows, method=method).answers
-    for module in (line_search, decimals, polish, step_control, walk):
+    for module in (line_search, decimals, polish, walk_state, walk):
         monkeypatch.setattr(module, "own", lambda values: values)
     other = explainer.explain(rows, method=method).answers
     assert usual.success.any()

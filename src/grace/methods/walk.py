@@ -9,12 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.methods.feasible_step import Ground, ground_of
 from grace.methods.ranking.entropy import filter_ranking
 from grace.methods.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
 from grace.methods.ranking.local import rank_local
-from grace.methods.step_control import Pace
 from grace.methods.walk_kernel import grown_at_once
+from grace.methods.walk_state import StepControl, WalkState, feasible_step
 from grace.problem.budget import at_once
 from grace.problem.goal import Towards
 from grace.problem.numpy_or_torch import own
@@ -99,48 +98,54 @@ def walked(
     part = part if steps == problem.steps else replace(part, steps=steps)
     if problem.as_printed:
         return generate_as_printed(part, subset, v[row])
-    return generate(part, ground_of(part, chosen, taken, subset), subset, v[row], Pace(row, k))
+    state = WalkState(
+        index=torch.arange(len(row), device=row.device),
+        rows=part.rows.clone(),
+        subset=subset,
+        towards=Towards(part.goal, v[row][:, None]),
+        step=feasible_step(part, chosen, taken, subset),
+        control=StepControl(row, k),
+    )
+    return generate(part, state)
 
 
 @np.errstate(all="ignore")
-def generate(problem: Problem, ground: Ground, subset: Tensor, v: Tensor, pace: Pace) -> tuple[Tensor, Tensor, Tensor]:
+def generate(problem: Problem, state: WalkState) -> tuple[Tensor, Tensor, Tensor]:
     """Algorithm 2: step onto the linearised boundary to v on the features in S, project with P, repeat.
 
     Both classes are evaluated at the current point; the norm runs over S; a feature at its bound and
     pushed outwards leaves the step. A row that the projection holds back (a whole number or category that
-    the step does not yet reach) has its step doubled. Rows that are done drop out, see `Pace`. Returns the rows,
+    the step does not yet reach) has its step doubled. Rows that are done drop out, see `StepControl`. Returns the rows,
     which of them reach the goal, and which were still going when the steps ran out.
     """
-    model, current = problem.model, problem.rows.clone()
+    model = problem.model
     found = problem.rows.clone()
     reached = torch.zeros(len(found), dtype=torch.bool, device=found.device)
-    live, towards = torch.arange(len(found), device=found.device), Towards(problem.goal, v[:, None])
-    few = 1 if model.black_box else FEW  # a black box is not asked again about rows that are done
+    few = 1 if model.black_box else FEW  # a black box is not queried again for rows that are done
     for _ in range(problem.steps + 1):
-        scores, slopes = model.slopes(current, towards, subset)
-        margin, best = towards.with_best(scores)
-        unit = ground.unit(current, slopes[:, 0])
+        scores, slopes = model.slopes(state.rows, state.towards, state.subset)
+        margin, best = state.towards.with_best(scores)
+        unit = state.step.unit(state.rows, slopes[:, 0])
         grad_sq_norm = unit.square().sum(dim=1, keepdim=True)
         hit = own(best) >= model.tolerance
-        over = pace.note(own(margin), hit, own(grad_sq_norm))
-        if over == len(live):
-            found[live], reached[live] = current, torch.as_tensor(hit)[:, 0]
+        over = state.control.update(own(margin), hit, own(grad_sq_norm))
+        if over == len(state.index):
+            found[state.index], reached[state.index] = state.rows, torch.as_tensor(hit)[:, 0]
             return found, reached, torch.zeros_like(reached)
-        if over >= few and over * DROP >= len(live):
-            done = torch.as_tensor(pace.done)[:, 0]
+        if over >= few and over * DROP >= len(state.index):
+            done = torch.as_tensor(state.control.done)[:, 0]
             out, go = positions(done), positions(~done)
-            found[live[out]], reached[live[out]] = current[out], torch.as_tensor(hit)[out, 0]
-            live, current, subset, unit = (t[go] for t in (live, current, subset, unit))
-            ground, towards = ground.select(go), towards.select(go)
-            pace.select(go)
+            found[state.index[out]], reached[state.index[out]] = state.rows[out], torch.as_tensor(hit)[out, 0]
+            state, unit = state.select(go), unit[go]
         # rows that are done stay where they are until they drop out
-        current = ground.moved(current, pace.lengths() * unit)
-    done = torch.as_tensor(pace.done)[:, 0]
+        state = replace(state, rows=state.step.moved(state.rows, state.control.lengths() * unit))
+    done = torch.as_tensor(state.control.done)[:, 0]
     out = positions(done)
     if len(out):
-        found[live[out]], reached[live[out]] = current[out], problem.select(live[out]).reached(current[out])
+        index, rows = state.index[out], state.rows[out]
+        found[index], reached[index] = rows, problem.select(index).reached(rows)
     going = torch.zeros_like(reached)
-    going[live[~done]] = True
+    going[state.index[~done]] = True
     return found, reached, going
 
 

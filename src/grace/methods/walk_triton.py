@@ -11,13 +11,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from grace.methods import step_control
+from grace.methods import walk_state
 from grace.models.gpu_layout import GpuLayout
 from grace.models.kernels import runs
 
-OVERSHOOT, MARGIN = tl.constexpr(1 + step_control.OVERSHOOT), tl.constexpr(step_control.MARGIN)
-POOR, PUSHES = tl.constexpr(step_control.POOR), tl.constexpr(2.0**step_control.PUSHES)
-PATIENCE, PROGRESS = tl.constexpr(step_control.PATIENCE), tl.constexpr(step_control.PROGRESS)
+OVERSHOOT, MARGIN = tl.constexpr(1 + walk_state.OVERSHOOT), tl.constexpr(walk_state.MARGIN)
+POOR, PUSHES = tl.constexpr(walk_state.POOR), tl.constexpr(2.0**walk_state.PUSHES)
+PATIENCE, PROGRESS = tl.constexpr(walk_state.PATIENCE), tl.constexpr(walk_state.PROGRESS)
 ROUND = tl.constexpr(6755399441055744.0)  # 1.5 x 2^52: added and subtracted, it rounds to the nearest whole number
 ROUNDABLE = tl.constexpr(2251799813685248.0)  # 2^51: up to here
 A_WARP = 2048  # weights of a layer that a warp can work on
@@ -138,7 +138,7 @@ def _walks(
         room = tl.where(slope > 0, high - value, value - low)
         unit = tl.where((place <= k) & real & (room > 0), slope, 0.0) * scale
         grad_sq_norm = tl.sum(unit * unit, axis=0)
-        # how the walk gets on, as `Pace` has it
+        # how the walk gets on, as in `StepControl`
         closed = (now - margin) / aim
         push = tl.where(closed < POOR, tl.where(closed > -1e-6, push * 2, one), push)
         better = now > best + PROGRESS * tl.abs(now)
