@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar, TypeGuard
 
 import torch
 from torch import Tensor
@@ -38,35 +39,6 @@ class Goal(ABC):
         """From a value per class (n, ..., classes) those of the alternatives."""
         return per_class
 
-    asks_for_one: bool = False
-    """Whether one class was asked for, which has to beat all others."""
-
-    confidence: float = 0.0
-    """The probability that a winner has to reach."""
-
-    shift: Tensor | None = None
-    """What cut-offs took off the scores of each class: its probability is that without them."""
-
-    @property
-    def leads(self) -> bool:
-        """Whether each margin is the lead of one class over another; then there are `contests`."""
-        return False
-
-    def with_shift(self, shift: Tensor | None) -> Goal:
-        """The goal for scores of which cut-offs took something else off."""
-        return self
-
-    def offset(self, winner: Tensor, rivals: Tensor, like: Tensor) -> Tensor:
-        """By how much, in scores such as `like`, a winner has to beat each rival at least: p / (1 - p) of odds, less
-        what the cut-offs make of them."""
-        if self.confidence <= 0:
-            return like.new_zeros(())
-        odds = like.new_tensor(logit(self.confidence)).expand(rivals.shape)
-        if self.shift is not None:
-            shift = self.shift.to(like)
-            odds = odds - shift[winner] + shift[rivals]
-        return odds.clamp_min(0)
-
     def margin(self, scores: Tensor) -> Tensor:
         """How far inside the goal a row is: the best of its alternatives."""
         return self.margins(scores).amax(dim=-1)
@@ -80,10 +52,49 @@ class Goal(ABC):
         """The alternative (n,) of each row where, with so many classes, there is no other."""
         return None
 
-    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
-        """Where margins are leads of one class over another: the two classes of each alternative (n, m), or of some
-        (n, m) of them; the same class twice where there is no alternative."""
-        return None
+
+class ClassGoal(Goal):
+    """A goal about classes, with a least probability of the winner. Without one, each margin is linear in the scores:
+    the lead of one class over another."""
+
+    confidence: float
+    """The probability that a winner has to reach."""
+
+    shift: Tensor | None
+    """What cut-offs subtracted from the scores of each class: probabilities are those without them."""
+
+    asks_for_one: ClassVar[bool]
+    """Whether one class was asked for, which has to beat all others."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether each margin is the lead of one class over another; then there are `contests`."""
+        return self.confidence <= 0
+
+    @abstractmethod
+    def with_shift(self, shift: Tensor | None) -> ClassGoal:
+        """The goal for scores from which cut-offs subtracted something else."""
+
+    @abstractmethod
+    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The two classes whose scores make each margin that is a lead, of each alternative (n, m) or of some (n, m) of
+        them; the same class twice where there is no alternative."""
+
+    def offset(self, winner: Tensor, rivals: Tensor, like: Tensor) -> Tensor:
+        """By how much, in scores such as `like`, a winner has to beat each rival at least: the logit of the confidence,
+        less what the cut-offs make of it."""
+        if self.confidence <= 0:
+            return like.new_zeros(())
+        odds = like.new_tensor(logit(self.confidence)).expand(rivals.shape)
+        if self.shift is not None:
+            shift = self.shift.to(like)
+            odds = odds - shift[winner] + shift[rivals]
+        return odds.clamp_min(0)
+
+
+def has_linear_margins(goal: Goal) -> TypeGuard[ClassGoal]:
+    """Whether each margin is the lead of one class over another."""
+    return isinstance(goal, ClassGoal) and goal.leads
 
 
 @dataclass
@@ -92,7 +103,7 @@ class Towards(LinearMargins):
 
     goal: Goal
     alternative: Tensor | None = None
-    _kept: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False)
+    _cache: tuple[Tensor, Tensor] | None = field(default=None, init=False, repr=False)
 
     def __call__(self, scores: Tensor) -> Tensor:
         margins = self.goal.margins(scores)
@@ -114,14 +125,14 @@ class Towards(LinearMargins):
     def directions(self, scores: Tensor, last: Tensor) -> Tensor | None:
         """Closed form where margins are leads of one class over another. Of two classes, it does not depend on the
         scores and is cached."""
-        if self._kept is not None and self._kept[0] is last:
-            return self._kept[1]
-        contests = self.goal.contests(scores, self.alternative)
-        if contests is None:
+        if self._cache is not None and self._cache[0] is last:
+            return self._cache[1]
+        if not has_linear_margins(self.goal):
             return None
-        found = embedding(contests[0], last) - embedding(contests[1], last)
+        winner, rival = self.goal.contests(scores, self.alternative)
+        found = embedding(winner, last) - embedding(rival, last)
         if scores.shape[1] == 2:
-            self._kept = last, found
+            self._cache = last, found
         return found
 
 
@@ -165,19 +176,16 @@ def logit(share: float) -> float:
 
 
 @dataclass(frozen=True)
-class Flip(Goal):
+class Flip(ClassGoal):
     """Any class but the original one: "why X?"."""
 
     original: Tensor
     confidence: float = 0.0
     shift: Tensor | None = None
+    asks_for_one: ClassVar[bool] = False
 
     def margin(self, scores: Tensor) -> Tensor:
         return ahead(scores, self._sign) if self.leads and scores.shape[-1] == 2 else super().margin(scores)
-
-    @property
-    def leads(self) -> bool:
-        return self.confidence <= 0
 
     def decided(self, scores: Tensor) -> Tensor:
         other = scores.argmax(dim=-1) != self.original.reshape(-1, *[1] * (scores.dim() - 2))
@@ -203,9 +211,7 @@ class Flip(Goal):
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes != self.original[:, None]
 
-    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
-        if not self.leads:
-            return None
+    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
         classes = alternative
         if classes is None:
             classes = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
@@ -219,19 +225,16 @@ class Flip(Goal):
 
 
 @dataclass(frozen=True)
-class Against(Goal):
+class Against(ClassGoal):
     """One class that was asked for: "why X rather than Y?"."""
 
     wanted: Tensor
     confidence: float = 0.0
     shift: Tensor | None = None
+    asks_for_one: ClassVar[bool] = True
 
     def margin(self, scores: Tensor) -> Tensor:
         return self.margins(scores)[..., 0]
-
-    @property
-    def leads(self) -> bool:
-        return self.confidence <= 0
 
     def decided(self, scores: Tensor) -> Tensor:
         chosen = scores.argmax(dim=-1) == self.wanted.reshape(-1, *[1] * (scores.dim() - 2))
@@ -248,16 +251,12 @@ class Against(Goal):
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes == self.wanted[:, None]
 
-    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
-        if not self.leads:
-            return None
+    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
         return self.wanted[:, None], rivals(scores, self.wanted[:, None])  # the one alternative
 
     def pick(self, per_class: Tensor) -> Tensor:
         index = self.wanted.reshape(-1, *[1] * (per_class.dim() - 1)).expand(*per_class.shape[:-1], 1)
         return per_class.gather(-1, index)
-
-    asks_for_one = True
 
     def select(self, index: Tensor) -> Against:
         return Against(self.wanted[index], self.confidence, self.shift)
@@ -284,8 +283,6 @@ class Between(Goal):
 
     def winners(self, scores: Tensor) -> Tensor:
         return torch.ones_like(scores, dtype=torch.bool)
-
-    asks_for_one = True
 
     def select(self, index: Tensor) -> Between:
         return Between(self.low[index], self.high[index], self.scale)

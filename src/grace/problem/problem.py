@@ -10,7 +10,7 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.models.base import Model, checked_scores
-from grace.problem.goal import Goal
+from grace.problem.goal import Goal, has_linear_margins
 from grace.problem.neighbours import NeighbourIndex
 from grace.problem.space import Space
 
@@ -72,7 +72,7 @@ class Problem:
     @property
     def analytic_gradients(self) -> bool:
         """Whether it can be solved without torch recording anything."""
-        return self.model.analytic_gradients and self.goal.leads and not self.as_printed
+        return self.model.analytic_gradients and has_linear_margins(self.goal) and not self.as_printed
 
     def select(self, index: Tensor) -> Problem:
         """The same problem for some of the rows."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from grace.models.relu import ReluNetwork
-from grace.problem.goal import Flip
+from grace.problem.goal import ClassGoal, Flip
 from grace.problem.problem import Problem
 from grace.proofs.bounding import Bound, MoveBounds, ReluRelaxation, dot, relu_relaxation
 from grace.proofs.nodes import Nodes
@@ -34,7 +34,8 @@ class Relaxation:
         self.x = problem.rows
         self.down, self.up = problem.low - self.x, problem.high - self.x  # as far as each cell may move
         self.start = network.first(self.x)
-        goal = problem.goal
+        assert isinstance(problem.goal, ClassGoal), "proofs are about classes"
+        self.goal = goal = problem.goal
         self.original = goal.original if isinstance(goal, Flip) else network.scores(self.x).argmax(dim=1)
         self.slots: dict[int, slice] = {}  # the places of each feature's categories among all
         begin = 0
@@ -81,7 +82,7 @@ class Relaxation:
 
     def contests(self, asked: Tensor) -> tuple[Tensor, Tensor]:
         """The rows asked for, once for each class that may win, and that class."""
-        wanted = self.problem.goal.winners(self.network.scores(self.x))  # (n, classes)
+        wanted = self.goal.winners(self.network.scores(self.x))  # (n, classes)
         row, target = torch.nonzero(wanted & asked[:, None], as_tuple=True)
         return row, target
 
@@ -234,7 +235,7 @@ class Relaxation:
         rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
         rows = weight[nodes.target][:, None] - weight[rivals]
         constant = bias[nodes.target][:, None] - bias[rivals]
-        constant = constant - self.problem.goal.offset(nodes.target[:, None], rivals, bias)
+        constant = constant - self.goal.offset(nodes.target[:, None], rivals, bias)
         value, slope = self.backward(nodes, moves, rows, constant, limits)
         mass = self.mass[-1].index_select(0, nodes.row)
         slack = self.rounding * (mass.gather(1, nodes.target[:, None]) + mass.gather(1, rivals) + constant.abs())
@@ -243,7 +244,7 @@ class Relaxation:
 
     def rivals(self, nodes: Nodes) -> Tensor:
         """The classes that the target must beat: the original one, or all others when it was asked for."""
-        if not self.problem.goal.asks_for_one:
+        if not self.goal.asks_for_one:
             return self.original.index_select(0, nodes.row)[:, None]
         count = len(self.network.later[-1][1])
         classes = torch.arange(count, device=nodes.target.device).expand(len(nodes), -1)

@@ -11,6 +11,7 @@ from torch.nn.functional import one_hot, softplus
 
 from grace.methods.ranking.tree import gini_importance
 from grace.problem.budget import at_once
+from grace.problem.goal import has_linear_margins
 from grace.problem.neighbours import nearest_rows
 from grace.problem.problem import Problem
 from grace.problem.space import nearly_sorted
@@ -76,9 +77,8 @@ def both_sides(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
 def margin_of_scores(problem: Problem, v: Tensor) -> Tensor:
     """How the margin of alternative v depends on the scores: for a flip +1 for class v, -1 for class C."""
     scores = problem.model.scores(problem.rows).detach()
-    contests = problem.goal.contests(scores, v[:, None])
-    if contests is not None:
-        ahead, behind = (one_hot(c[:, 0], scores.shape[1]) for c in contests)
+    if has_linear_margins(problem.goal):
+        ahead, behind = (one_hot(c[:, 0], scores.shape[1]) for c in problem.goal.contests(scores, v[:, None]))
         return (ahead - behind).to(scores.dtype)
     scores.requires_grad_(True)
     with torch.enable_grad():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.problem.answers import Answers
-from grace.problem.goal import AllModelsGoal
+from grace.problem.goal import AllModelsGoal, ClassGoal
 from grace.problem.problem import Background, Problem
 from grace.problem.requirements.consequences import Consequences, deciding
 from grace.problem.requirements.dependence import Dependence, asked_for, learnt
@@ -46,7 +46,12 @@ def requirements(explainer: Explainer, schema: Schema, robust: Sequence[Any], se
         if settings.confidence:
             together.check_probabilities("confidence= with robust=")
         shift, count = together.shift, len(together.models)
-        steps.append(lambda p: replace(p, model=together, goal=AllModelsGoal(p.goal.with_shift(shift), count)))
+
+        def all_models(problem: Problem) -> Problem:
+            goal = problem.goal.with_shift(shift) if isinstance(problem.goal, ClassGoal) else problem.goal
+            return replace(problem, model=together, goal=AllModelsGoal(goal, count))
+
+        steps.append(all_models)
     if settings.plausible:
         _check("plausible", settings)
         known, share = explainer.typicality(), settings.plausible
