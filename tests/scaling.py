@@ -18,6 +18,7 @@ from pyarrow import csv
 from grace import Explainer, Schema, training
 from grace.models.network import Network
 from grace.models.torch import TorchModel
+from grace.problem.background import Background
 
 SRC = Path(__file__).parent.parent / "src"
 
@@ -101,8 +102,7 @@ def wide_explainer(columns: int, folder: Path, *, redundancy: bool = True) -> No
     model = TorchModel(network, ("a", "b"), outputs="logits", schema=schema)
     explainer = Explainer(model, schema=schema, gamma=1.0)
     if redundancy:
-        explainer.su = np.zeros((columns, columns))
-        explainer.background_rows = frame.to_numpy()
+        explainer.use(explainer.model, Background(frame.to_numpy(), np.zeros((columns, columns))))
     explainer.save(str(folder))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_other_training_rows_and_versions_are_named() -> None:
     assert known["question"]["asked"]["rules"] == ["a <= c + 100"]
     known["libraries"]["numpy"] = "1.0"
     assert explainer.background_rows is not None
-    explainer.background_rows = explainer.background_rows[:-1]
+    explainer.use(explainer.model, replace(explainer.background, rows=explainer.background_rows[:-1], scores=None))
     said = replay(known, explainer).changed
     assert "the training rows kept of the explainer" in said
     assert any(line.startswith("numpy 1.0 → ") for line in said)

@@ -236,7 +236,7 @@ def test_a_miss_says_that_nothing_need_follow(explainer) -> None:
 
 
 def test_a_change_to_what_would_follow_stands(explainer) -> None:
-    real = realism(explainer, explainer.schema, replace(explainer.settings, follow=("weight",)))
+    real = realism(explainer._view, explainer.schema, replace(explainer.settings, follow=("weight",)))
     row = explainer.schema.encode(table(1))[0]
     height, weight = (explainer.schema.index(name) for name in ("height", "weight"))
     moved = row.copy()

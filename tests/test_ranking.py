@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,7 +82,7 @@ def test_what_is_redundant_is_worked_out_once_for_each_su_and_gamma() -> None:
     rng = np.random.default_rng(0)
     for _ in range(2):
         su = rng.random((8, 8)).round(1)
-        explainer.su = np.maximum(su, su.T)
+        explainer.use(explainer.model, replace(explainer.background, su=np.maximum(su, su.T)))
         for gamma in (0.5, 0.7, 0.5):
             found = problem_of(explainer, rows, gamma=gamma).conflict
             for i in range(8):
@@ -90,7 +92,7 @@ def test_what_is_redundant_is_worked_out_once_for_each_su_and_gamma() -> None:
     assert nothing.shape == (8, 8)
     assert not nothing.any()
     assert nothing.untyped_storage().nbytes() == 1  # however many features there are
-    explainer.su = None
+    explainer.use(explainer.model, replace(explainer.background, su=None))
     with pytest.raises(grace.GraceError, match=r"gamma=0.5 needs SU"):
         problem_of(explainer, rows, gamma=0.5)
 
@@ -133,7 +135,7 @@ def test_local_ranking_end_to_end() -> None:
     problem = problem_of(explainer, rows, as_printed=True)
     v, _ = nearest_alternative(problem)
     order = rank_local(problem, v)
-    known = explainer._background(explainer.schema)
+    known = explainer._view.background_rows
     points, classes = known.coordinates.numpy(), known.classes.numpy()
     spread = explainer._space(explainer.schema).spread.numpy()
     f = function(explainer)
@@ -151,7 +153,7 @@ def test_neighbourhood_takes_what_a_small_class_has() -> None:
     explainer, rows = random_case(1)
     problem = problem_of(explainer, rows, neighbours=60)
     index, used = neighbourhood(problem, problem.space.euclidean(problem.rows))
-    known = explainer._background(explainer.schema)
+    known = explainer._view.background_rows
     counts = torch.bincount(known.classes)
     assert used.sum(dim=1).tolist() == [int(counts.clamp_max(60).sum())] * len(rows)
     assert (index[used].unique().shape[0]) <= len(known.rows)

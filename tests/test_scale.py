@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import grace
 from grace import GraceError
 from grace.explain import batching
-from grace.problem import background as learning
+from grace.problem import binding
 from grace.problem.budget import COSTS, LEAST, Size, bytes_of, rows_within
 from grace.scale import sample
 from grace.scale.rejected_rows import sift
@@ -162,9 +162,9 @@ def test_how_many_training_rows_are_kept_is_said_and_decided_by_the_seed(explain
 
 def test_models_are_asked_of_many_rows_in_blocks(explainer, monkeypatch):
     rows = explainer.background_rows
-    whole = learning.asked(explainer.model, rows)
+    whole = binding.query(explainer.model, rows)
     monkeypatch.setattr("grace.models.base.AT_ONCE", 7)
-    assert learning.asked(explainer.model, rows) == pytest.approx(whole, abs=1e-12)
+    assert binding.query(explainer.model, rows) == pytest.approx(whole, abs=1e-12)
 
 
 def test_rows_are_drawn_from_a_table_of_any_size(tmp_path):

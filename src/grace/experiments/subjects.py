@@ -11,7 +11,8 @@ from grace.errors import GraceError
 from grace.experiments.task import Task
 from grace.explain.explainer import Explainer
 from grace.models.base import class_codes
-from grace.problem.background import asked, deciles
+from grace.problem.background import deciles
+from grace.problem.binding import query
 from grace.problem.target_range import TargetRange
 from grace.schema.features import Domain
 from grace.schema.schema import Schema
@@ -46,11 +47,11 @@ def task_of(
         if against is None or against.of_row:
             raise GraceError(f"{name}: the model predicts a number; say what it should have been, such as above(10)")
         wanted = against.low, against.high
-        labels = deciles(asked(known, background)[:, 0])
+        labels = deciles(query(known, background)[:, 0])
     elif known.task == "classification" and ranges.target is not None:
         labels = class_codes(train[ranges.target], known.classes, name)
     else:
-        labels = asked(known, background).argmax(axis=1)
+        labels = query(known, background).argmax(axis=1)
     limits: dict[str, Any] = {"max_features": max_features, "gamma": gamma, "seed": seed, "time_limit": time_limit}
     task = Task(name, known, ranges, encoded, background, labels, **limits, wanted=wanted)
     ask = np.arange(len(rows)) if wanted is None else np.flatnonzero(task.classes_of(encoded) == 0)

@@ -18,7 +18,7 @@ import numpy as np
 from grace import __version__
 from grace.errors import GraceError
 from grace.models.identity import Identity, identity_of
-from grace.problem.background import random_rows
+from grace.problem.binding import random_rows
 from grace.problem.target_range import TargetRange
 from grace.schema.features import plain
 from grace.schema.parsing import read_json, read_text

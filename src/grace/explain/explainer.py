@@ -16,19 +16,21 @@ from grace.explain.batching import answer_within, asked_so_far, rows_at_once
 from grace.explain.explanations import Explanations
 from grace.explain.solve import answer
 from grace.methods import METHODS, check_protected
-from grace.models import wrap
+from grace.models import Model, wrap
 from grace.models.base import checked_scores, device_of, fill_value
 from grace.models.checking import LayersDifferError
 from grace.models.grouped import grouped
 from grace.models.predictor import Predictor
-from grace.problem import background as learning
 from grace.problem.answers import Answers
+from grace.problem.background import MOST_BACKGROUND, Background
+from grace.problem.binding import SAMPLE, bind, complete_schema, query, random_rows, takes_missing, without_layers
 from grace.problem.contrast import goal_of
 from grace.problem.goal import Flip, Goal
-from grace.problem.problem import Background, Problem
+from grace.problem.model_view import ModelView
+from grace.problem.problem import Problem
 from grace.problem.requirements.combined import requirements
 from grace.problem.requirements.consequences import deciding
-from grace.problem.requirements.dependence import Dependence, Follow, Learner, learnt
+from grace.problem.requirements.dependence import Dependence, Follow, learnt
 from grace.problem.requirements.plausible import Typicality
 from grace.problem.settings import Settings, settings_of
 from grace.problem.space import Space
@@ -36,12 +38,11 @@ from grace.problem.target_range import TargetRange
 from grace.schema.features import Domain, Floats, Value, plain, tail_of
 from grace.schema.frames import as_frame, some
 from grace.schema.groups import extra_of
-from grace.schema.information import raw_symbols, su_matrix
 from grace.schema.parsing import MOST_SEED, whole_number
 from grace.schema.rules import Ruling, rules_of
 from grace.schema.rules.keeping import completed, incomplete
 from grace.schema.schema import Schema
-from grace.schema.sources import Source, complete, schemas, source_of
+from grace.schema.sources import complete, schemas, source_of
 
 MOST_KEPT = 10**9  # training rows
 Codes = npt.NDArray[np.int64]
@@ -72,45 +73,88 @@ class Explainer:
         domain: Domain | None = None,
         device: str | torch.device | None = None,
         seed: int = 0,
-        keep: int = learning.MOST_BACKGROUND,
+        keep: int = MOST_BACKGROUND,
         rules: Sequence[Ruling] = (),
         **settings: Any,
     ) -> None:
         whole_number("keep", plain(keep), 1, MOST_KEPT)
         whole_number("seed", plain(seed), 0, MOST_SEED)
         known = wrap(model)
-        self.model = known if device is None else known.on(device_of(device))
-        self.settings = settings_of(Settings(), settings)
+        chosen = settings_of(Settings(), settings)
         like = known.schema if schema is None else schema
+        known = known if device is None else known.on(device_of(device))
         if len(rules):
             like = (Schema(features=(), target=target) if like is None else like).with_rules(*rules_of(rules))
-        self.model = self.model if like is None else grouped(self.model, like)
-        self.su: Floats | None = None
-        self.background_rows: Floats | None = None
-        self.training_rows = self.su_rows = 0
-        self.folder: str | None = None  # where it was loaded from
-        self._train: Source | None = None
-        self._view = learning.ModelView()
+        known = known if like is None else grouped(known, like)
+        background = Background()
         if train is None:
-            self.schema = learning.complete_schema(like, domain)
-            self.schemas = {self.schema.domain: self.schema}
-            self.model = learning.met(self.model, self.schema, learning.random_rows(self.schema, seed), seed)
+            one = complete_schema(like, domain)
+            every = {one.domain: one}
+            known = bind(known, one, random_rows(one, seed), seed)
         else:
             source = source_of(train, () if like is None else like.columns)
-            self.training_rows = len(source)
-            chosen = domain if domain is not None else "central" if like is None else like.domain
-            gaps = learning.takes_missing(self.model, source, target, like)
-            wide = ("central", "minmax", chosen)
-            self.schemas = schemas(source, target, domains=wide, like=like, gaps=gaps)
-            self.schema = self.schemas[chosen]
-            self._train = source
-            learnt = learning.learn(self.model, self.schema, source, seed, keep)
-            self.model = learnt.model
-            self.su, self.su_rows, self.background_rows = learnt.su, learnt.su_rows, learnt.rows
-            self._view.medians, self._view.spread, self._view.scores = learnt.medians, learnt.spread, learnt.scores
-        self._su_raw: Floats | None = None
-        self._redundant: tuple[Floats | None, float, Tensor] | None = None
-        self._learner: Learner | None = None
+            own = domain if domain is not None else "central" if like is None else like.domain
+            gaps = takes_missing(known, source, target, like)
+            every = schemas(source, target, domains=("central", "minmax", own), like=like, gaps=gaps)
+            one = every[own]
+            known, background = Background.from_source(known, one, source, seed, keep)
+        self._assemble(known, one, every, background, chosen)
+
+    @classmethod
+    def from_saved(
+        cls,
+        model: Model,
+        schema: Schema,
+        schemas: dict[Domain, Schema],
+        background: Background,
+        settings: Settings,
+        folder: str,
+    ) -> Explainer:
+        """The explainer of a model with what was saved of it in a folder; see `grace.load`."""
+        one = complete_schema(schema, schema.domain)
+        known = bind(grouped(wrap(model), one), one, random_rows(one, 0))
+        explainer = cls.__new__(cls)
+        explainer._assemble(known, one, schemas, background, settings, folder)
+        return explainer
+
+    def _assemble(
+        self,
+        model: Model,
+        schema: Schema,
+        schemas: dict[Domain, Schema],
+        background: Background,
+        settings: Settings,
+        folder: str | None = None,
+    ) -> None:
+        self.schema, self.schemas, self.settings = schema, schemas, settings
+        self.folder = folder  # where it was loaded from
+        self.use(model, background)
+
+    def use(self, model: Model, background: Background | None = None) -> None:
+        """Go on with another form of the model, such as on another device, or another background."""
+        self.model = model
+        self.background: Background = self.background if background is None else background
+        self._view = ModelView(self.model, self.schema, self.schemas, self.background)
+
+    @property
+    def su(self) -> Floats | None:
+        """Symmetrical uncertainty (d, d) of the features."""
+        return self.background.su
+
+    @property
+    def background_rows(self) -> Floats | None:
+        """The training rows that are kept, encoded."""
+        return self.background.rows
+
+    @property
+    def training_rows(self) -> int:
+        """How many training rows there were."""
+        return self.background.training_rows
+
+    @property
+    def su_rows(self) -> int:
+        """How many of them SU was computed from."""
+        return self.background.su_rows
 
     # -- explaining ---------------------------------------------------------------------------
 
@@ -163,29 +207,27 @@ class Explainer:
         begun = asked_so_far(self.model)
         x = self.tensor(encoded)
         own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
-        goal = goal_of(self, x, against, chosen, own)
-        demand = requirements(self, schema, robust, chosen)
+        goal = goal_of(self._view, x, against, chosen, own)
+        required = requirements(self._view, schema, robust, chosen)
 
         def solve(here: Tensor) -> Answers:
-            asked_now = demand.problem(self._problem(x[here], goal.select(here), schema, chosen))
-            at_hand = None if x.is_cpu or demand.realism else encoded[int(here[0]) : int(here[-1]) + 1]
-            return demand.to_row_answers(answer(asked_now, chosen, at_hand))
+            problem = required.problem(self._problem(x[here], goal.select(here), schema, chosen))
+            host_rows = None if x.is_cpu or required.realism else encoded[int(here[0]) : int(here[-1]) + 1]
+            return required.to_row_answers(answer(problem, chosen, host_rows))
 
-        known = self._background(schema) if METHODS[chosen.method].wants_background else None
+        known = self._view.background_rows if METHODS[chosen.method].wants_background else None
         step = rows_at_once(self.model, self._space(schema), 0 if known is None else len(known.rows), chosen)
         try:
             found, spent = answer_within(self.model, solve, x, step, chosen.max_calls, begun, own)
         except LayersDifferError as difference:
             sample = encoded if self.background_rows is None else self.background_rows
-            self.model, self._view = (
-                learning.dropped(self.model, self.schema, sample[: learning.SAMPLE], difference),
-                learning.ModelView(),
-            )
+            model = without_layers(self.model, self.schema, sample[:SAMPLE], difference)
+            self.use(model, replace(self.background, scores=None))
             return self.explain(rows, against=against, domain=domain, robust=robust, rules=rules, **limits, **settings)
         call = {**vars(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         call["rules"] = rules
         extra = extra_of(schema, frame)
-        return Explanations(self, found, schema, frame.index, call, spent, filled, demand.realism, extra)
+        return Explanations(self, found, schema, frame.index, call, spent, filled, required.realism, extra)
 
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""
@@ -194,14 +236,15 @@ class Explainer:
             return schema
         if self.background_rows is None:
             raise GraceError("what follows a category is learnt from training rows; give train=, or the rule's values")
-        return completed(schema, self.background_rows) if self._train is None else complete(schema, self._train)
+        source = self.background.source
+        return completed(schema, self.background_rows) if source is None else complete(schema, source)
 
     def _problem(self, rows: Tensor, goal: Goal | None, schema: Schema, settings: Settings) -> Problem:
         space = self._space(schema, settings.distance)
         if goal is None:
             goal = Flip(checked_scores(self.model, rows).argmax(dim=1), settings.confidence, self.model.shift)
         low, high, free = space.limits(rows)
-        background = self._background(schema) if METHODS[settings.method].wants_background else None
+        background = self._view.background_rows if METHODS[settings.method].wants_background else None
         return Problem(
             model=self.model,
             space=space,
@@ -210,7 +253,7 @@ class Explainer:
             low=low,
             high=high,
             free=free,
-            conflict=self._conflict(settings.gamma),
+            conflict=self._view.conflict(settings.gamma),
             max_features=min(settings.max_features, len(schema)),
             prefer=settings.prefer,
             among=settings.among,
@@ -241,102 +284,48 @@ class Explainer:
         if domain not in self.schemas:
             if self.background_rows is None:
                 raise GraceError(f"domain={domain!r} needs training rows; this explainer has {some(self.schemas)}")
-            seen = self._train or source_of(self.schema.decode(self.background_rows))
+            seen = self.background.source or source_of(self.schema.decode(self.background_rows))
             self.schemas |= schemas(seen, domains=(domain,), like=self.schema)
         return self.schemas[domain]
 
     def su_raw(self) -> Floats:
         """SU on raw values, where every float is its own symbol: the reading behind the paper's figures."""
-        if self._su_raw is None:
-            if self.background_rows is None:
-                raise GraceError("raw SU needs training rows; give train= to Explainer")
-            self._su_raw = su_matrix(raw_symbols(self.background_rows))
-        return self._su_raw
+        return self.background.su_raw
 
-    def usual(self, found: Answers) -> Floats:
-        """What is typical of the class of each contrastive row, its median among training rows of that class (by
-        the model), in the changed numbers; NaN elsewhere, and in rows that with it are not of that class."""
-        if self.background_rows is None or self.model.task == "regression":
-            return np.full_like(found.contrast, np.nan)
-        if self._view.medians is None:
-            self._view.medians = learning.medians(self.background_rows, self._scores(self.background_rows))
-        return learning.usual(self.model, self.schema, self._view.medians, found)
+    def class_medians(self, answers: Answers) -> Floats:
+        """The median of the class of each contrastive row, see `ModelView.class_medians`."""
+        return self._view.class_medians(answers)
 
     def spread(self) -> float:
         """The unit of a model that predicts a number; without training rows, 1."""
-        if self._view.spread is None:
-            rows = self.background_rows
-            self._view.spread = 1.0 if rows is None else learning.spread_of(self.model, self._scores(rows))
         return self._view.spread
 
-    def _space(self, schema: Schema, norm: str = "l1") -> Space:
-        """The space of a schema; those of whole domains are kept."""
-        if schema is not self.schemas.get(schema.domain):
-            return Space(schema, self.model.vectors(), self.model.device, norm)
-        if (schema.domain, norm) not in self._view.spaces:
-            self._view.spaces[schema.domain, norm] = Space(schema, self.model.vectors(), self.model.device, norm)
-        return self._view.spaces[schema.domain, norm]
-
-    def _background(self, schema: Schema) -> Background | None:
-        if self.background_rows is None:
-            return None
-        if self._view.known is None:
-            rows = self.tensor(self.background_rows)
-            scores = None if self._view.scores is None or not self.model.black_box else self.tensor(self._view.scores)
-            self._view.known = Background.of(self.model, self._space(schema), rows, scores)
-        return self._view.known
-
     def background_scores(self) -> Floats | None:
-        """What the model says of each background row; None if there are none."""
-        if self.background_rows is None:
-            return None
-        weights = self.model.fingerprint()
-        if self._view.given is None or self._view.given[0] != weights:
-            known = self._view.scores if self.model.black_box else None
-            self._view.given = weights, self._scores(self.background_rows) if known is None else known
-        return self._view.given[1]
-
-    def typicality(self) -> Typicality:
-        """What the training rows of each class look like."""
-        scores = self.background_scores()
-        if scores is None or self.background_rows is None:
-            raise GraceError("what is typical is known from training rows; give train=, or save with background rows")
-        if self.model.task == "regression":
-            raise GraceError("what is typical is known of classes; this model predicts a number")
-        if self._view.typical is None or self._view.typical[0] is not scores:  # the model may have been trained on
-            rows, codes = self.tensor(self.background_rows), self.tensor(scores).argmax(dim=1)
-            self._view.typical = scores, Typicality.of(self._space(self.schema), rows, codes, len(self.model.classes))
-        return self._view.typical[1]
-
-    def learner(self) -> Learner:
-        """What features depend on others is learnt with."""
-        if self.background_rows is None:
-            raise GraceError("what follows is learnt from training rows; give train=, or save with background rows")
-        if self._learner is None:
-            self._learner = Learner(self.schema, self.background_rows)
-        return self._learner
-
-    def dependence(self, follow: Follow = True) -> list[Dependence]:
-        """What would follow by association in training rows, and how well it is explained."""
-        taken = [self.schema.names[d.column] for d in deciding(self.schema, self.schema.rules)]
-        return learnt(self.learner(), self.schema, follow, taken)
+        """The scores of the background rows; None if there are none."""
+        return self._view.background_scores()
 
     def background_classes(self) -> Codes | None:
         """The class that the model gives each background row, as positions; None if there are none."""
         scores = self.background_scores()
         return None if scores is None else scores.argmax(axis=1)
 
-    def _conflict(self, gamma: float) -> Tensor:
-        """Which two features say too much the same (d, d); the last asked for is kept."""
-        if self._redundant is None or self._redundant[0] is not self.su or self._redundant[1] != gamma:
-            self._redundant = self.su, gamma, learning.conflicts(self.su, gamma, len(self.schema)).to(self.model.device)
-        return self._redundant[2]
+    def typicality(self) -> Typicality:
+        """The distribution of the training rows of each class."""
+        return self._view.typicality()
+
+    def dependence(self, follow: Follow = True) -> list[Dependence]:
+        """What would follow by association in training rows, and how well it is explained."""
+        taken = [self.schema.names[d.column] for d in deciding(self.schema, self.schema.rules)]
+        return learnt(self._view.learner, self.schema, follow, taken)
 
     def tensor(self, rows: Floats) -> Tensor:
-        return torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
+        return self._view.tensor(rows)
+
+    def _space(self, schema: Schema, norm: str = "l1") -> Space:
+        return self._view.space(schema, norm)
 
     def _scores(self, rows: Floats) -> Floats:
-        return learning.asked(self.model, rows)
+        return query(self.model, rows)
 
     def save(self, directory: str, *, background: bool = True) -> None:
         """Write the explainer to a directory; see `grace.load`."""

@@ -223,7 +223,7 @@ class Explanations:
         if place not in self._usual:
             begun = asked_so_far(self.explainer.model)[1]
             enough = self.calls_left is None or self.calls_left >= len(self)
-            self._usual[place] = self.explainer.usual(a) if enough else np.full_like(a.contrast, np.nan)
+            self._usual[place] = self.explainer.class_medians(a) if enough else np.full_like(a.contrast, np.nan)
             self._later += asked_so_far(self.explainer.model)[1] - begun
         usual = self._usual[place][i]
         return {self.schema.names[j]: float(usual[j]) for j in np.flatnonzero(~np.isnan(usual))}
@@ -260,12 +260,12 @@ class Explanations:
     def validity(self, models: Sequence[Any]) -> Floats:
         """The share of other models, such as this one trained anew, that also give each contrastive row its new
         class; NaN where there is none."""
-        return validity(self.explainer, models, self.answers)
+        return validity(self.explainer._view, models, self.answers)
 
     def plausibility(self) -> Floats:
         """How typical each contrastive row is of its new class: the share of that class's training rows that lie
         farther out; NaN where there is none."""
-        return plausibility(self.explainer, self.answers)
+        return plausibility(self.explainer._view, self.answers)
 
     def to_frame(self, **how: Unpack[Saying]) -> pd.DataFrame:
         """One line per answer, see `answer_table`; said as `Explanation.text` would with the same arguments."""

@@ -112,5 +112,5 @@ def _redundant(batch: Explanations, row: Floats) -> bool:
     free = [
         cell is not None and set(box.get(name, ())) - {cell} != set() for name, cell in zip(names, cells, strict=True)
     ]
-    conflict = batch.explainer._conflict(gamma).cpu().numpy()
+    conflict = batch.explainer._view.conflict(gamma).cpu().numpy()
     return bool(conflict[np.ix_(free, free)].any())

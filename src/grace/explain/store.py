@@ -30,7 +30,8 @@ from grace.models.network import Network
 from grace.models.predictor import Predictor
 from grace.models.torch import TorchModel
 from grace.models.wrapping import TASKS
-from grace.problem.background import random_rows
+from grace.problem.background import Background
+from grace.problem.binding import random_rows
 from grace.schema.features import Categorical
 from grace.schema.groups import flat, has_groups
 from grace.schema.schema import Schema
@@ -169,13 +170,9 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
     if head.get("threshold") and model.cutoffs is None:
         model = model.with_threshold(dict(head["threshold"]))
     su, background = training_arrays(where / ARRAYS, schema)
-    explainer = Explainer(model, schema=schema, domain=schema.domain)
-    explainer.settings = settings
-    explainer.training_rows, explainer.su_rows = head.get("training_rows", 0), head.get("su_rows", 0)
-    explainer.schemas = {s.domain: s for s in schemas}
-    explainer.su, explainer.background_rows = su, background
-    explainer.folder = str(where.absolute())
-    return explainer
+    known = Background(background, su, head.get("training_rows", 0), head.get("su_rows", 0))
+    every = {s.domain: s for s in schemas}
+    return Explainer.from_saved(model, schema, every, known, settings, str(where.absolute()))
 
 
 def _network(where: Path, head: dict[str, Any], grouped: Schema) -> TorchModel:

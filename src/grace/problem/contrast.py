@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,22 +12,20 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.models.base import checked_scores, class_codes
 from grace.problem.goal import Against, Between, Flip, Goal
+from grace.problem.model_view import ModelView
 from grace.problem.settings import Settings
 from grace.problem.target_range import TargetRange
 
-if TYPE_CHECKING:
-    from grace.explain.explainer import Explainer
 
-
-def goal_of(explainer: Explainer, rows: Tensor, against: Any, settings: Settings, own: Tensor | None = None) -> Goal:
+def goal_of(view: ModelView, rows: Tensor, against: Any, settings: Settings, own: Tensor | None = None) -> Goal:
     """The goal of each row; `own` are the scores of the rows, where they are known."""
     listed = pd.api.types.is_list_like(against)
     many = list(against) if listed else [against] * len(rows)
     if len(many) != len(rows):
         raise GraceError(f"against has {len(many)} classes for {len(rows)} rows; give one, or one per row")
-    model = explainer.model
+    model = view.model
     if model.task == "regression":
-        return _between(explainer, rows, many, settings, own)
+        return _between(view, rows, many, settings, own)
     wrong = next((w for w in (many if listed else [against]) if isinstance(w, TargetRange)), None)
     if wrong is not None:
         raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
@@ -40,7 +38,7 @@ def goal_of(explainer: Explainer, rows: Tensor, against: Any, settings: Settings
     return Against(torch.as_tensor(codes, device=model.device), settings.confidence, model.shift)
 
 
-def _between(explainer: Explainer, rows: Tensor, many: list[Any], settings: Settings, own: Tensor | None) -> Between:
+def _between(view: ModelView, rows: Tensor, many: list[Any], settings: Settings, own: Tensor | None) -> Between:
     if not all(isinstance(w, TargetRange) for w in many):
         raise GraceError(
             "the model predicts a number: say what it should have been, such as against=grace.above(10), "
@@ -49,7 +47,7 @@ def _between(explainer: Explainer, rows: Tensor, many: list[Any], settings: Sett
     for name in ("confidence", "prove", "as_printed"):
         if getattr(settings, name):
             raise GraceError(f"{name}= is about classes; leave it out for a model that predicts a number")
-    predicted = (checked_scores(explainer.model, rows) if own is None else own)[:, 0].cpu().numpy()
-    spread = explainer.spread()
+    predicted = (checked_scores(view.model, rows) if own is None else own)[:, 0].cpu().numpy()
+    spread = view.spread
     ends = np.array([[end[0] for end in w.range(predicted[[i]], spread)] for i, w in enumerate(many)])
-    return Between(explainer.tensor(ends[:, 0]), explainer.tensor(ends[:, 1]), spread)
+    return Between(view.tensor(ends[:, 0]), view.tensor(ends[:, 1]), spread)

@@ -16,7 +16,7 @@ from grace.problem.space import Space
 
 
 @dataclass(frozen=True)
-class Background:
+class BackgroundRows:
     """Training rows with the model's own view of them."""
 
     rows: Tensor
@@ -24,7 +24,7 @@ class Background:
     coordinates: Tensor  # see Space.euclidean
 
     @classmethod
-    def of(cls, model: Model, space: Space, rows: Tensor, scores: Tensor | None = None) -> Background:
+    def of(cls, model: Model, space: Space, rows: Tensor, scores: Tensor | None = None) -> BackgroundRows:
         """With the scores where they are known already."""
         return cls(rows, checked_scores(model, rows) if scores is None else scores, space.euclidean(rows))
 
@@ -64,7 +64,7 @@ class Problem:
     neighbours: int = 4
     local_model: str = "logistic"
     as_printed: bool = False
-    background: Background | None = None
+    background: BackgroundRows | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -113,7 +113,7 @@ class Problem:
         changed = changed[:, some].to(torch.float64)
         return ((changed @ self.conflict[some][:, some].to(torch.float64)) * changed).sum(dim=1) > 0
 
-    def known_rows(self, method: str) -> Background:
+    def known_rows(self, method: str) -> BackgroundRows:
         """The background, or an error that says which method needs it."""
         if self.background is None:
             raise GraceError(f"{method} needs training rows; give train= to Explainer, or save with background rows")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from grace.methods import METHODS
 from grace.problem.answers import Answers
-from grace.problem.background import random_rows
+from grace.problem.binding import random_rows
 from grace.problem.target_range import TargetRange
 from grace.proofs.certificate import PROVEN
 from grace.scale.carrying import Carried

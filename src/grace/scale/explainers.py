@@ -120,7 +120,7 @@ def load_given(reference: Mapping[str, str], device: str) -> Explainer:
     explainer = load(folder, reference.get("model") or None)
     if hash_of(folder) != reference["sha256"]:
         raise GraceError(f"{folder} has changed since the job began; restore it, or explain into another folder")
-    explainer.model = explainer.model.on(device_of(device))
+    explainer.use(explainer.model.on(device_of(device)))
     return explainer
 
 
@@ -159,7 +159,7 @@ def hash_of(folder: Path) -> str:
 
 def _behaviour(explainer: Explainer) -> str:
     """A hash of what a model says of some rows."""
-    from grace.problem.background import asked, random_rows
+    from grace.problem.binding import query, random_rows
 
-    scores = asked(explainer.model, random_rows(explainer.schema, 0))
+    scores = query(explainer.model, random_rows(explainer.schema, 0))
     return hashlib.sha256(scores.tobytes()).hexdigest()

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grace.errors import GraceError
 from grace.problem.answers import Answers
 from grace.problem.goal import AllModelsGoal, ClassGoal
-from grace.problem.problem import Background, Problem
+from grace.problem.model_view import ModelView
+from grace.problem.problem import BackgroundRows, Problem
 from grace.problem.requirements.consequences import Consequences, deciding
 from grace.problem.requirements.dependence import Dependence, asked_for, learnt
 from grace.problem.requirements.plausible import PlausibilityGoal, PlausibilityModel
 from grace.problem.requirements.robust import beside
 from grace.problem.settings import Settings
 from grace.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from grace.explain.explainer import Explainer
 
 Requirement = Callable[[Problem], Problem]
 
@@ -37,12 +35,12 @@ class Requirements:
         return answers if self.realism is None else self.realism.to_row_answers(answers)
 
 
-def requirements(explainer: Explainer, schema: Schema, robust: Sequence[Any], settings: Settings) -> Requirements:
+def requirements(view: ModelView, schema: Schema, robust: Sequence[Any], settings: Settings) -> Requirements:
     """All that a call asks for; what is known of the training rows is found out once."""
     steps: list[Requirement] = []
     if len(robust):
         _check("robust", settings)
-        together = beside(explainer, robust)
+        together = beside(view, robust)
         if settings.confidence:
             together.check_probabilities("confidence= with robust=")
         shift, count = together.shift, len(together.models)
@@ -54,16 +52,16 @@ def requirements(explainer: Explainer, schema: Schema, robust: Sequence[Any], se
         steps.append(all_models)
     if settings.plausible:
         _check("plausible", settings)
-        known, share = explainer.typicality(), settings.plausible
-        width = len(explainer.model.classes)
+        known, share = view.typicality(), settings.plausible
+        width = len(view.model.classes)
         steps.append(
             lambda p: replace(p, model=PlausibilityModel(p.model, known, share), goal=PlausibilityGoal(p.goal, width))
         )
-    real = realism(explainer, schema, settings)
+    real = realism(view, schema, settings)
     if real is not None:
         _check("follow" if not schema.rules else "rules", settings)
         steps.append(real.problem)
-    background: Background | None = None
+    background: BackgroundRows | None = None
 
     def demand(problem: Problem) -> Problem:
         nonlocal background
@@ -72,20 +70,20 @@ def requirements(explainer: Explainer, schema: Schema, robust: Sequence[Any], se
         if not steps or problem.background is None:
             return problem
         if background is None:
-            background = Background.of(problem.model, problem.space, problem.background.rows)
+            background = BackgroundRows.of(problem.model, problem.space, problem.background.rows)
         return replace(problem, background=background)
 
     return Requirements(demand, real)
 
 
-def realism(explainer: Explainer, schema: Schema, settings: Settings) -> Consequences | None:
+def realism(view: ModelView, schema: Schema, settings: Settings) -> Consequences | None:
     """The rules of the schema and what follows, if there is any of it."""
     if not schema.rules and not asked_for(settings.follow):
         return None
     known: list[Dependence] = []
     if asked_for(settings.follow):
         taken = {schema.names[d.column] for d in deciding(schema, schema.rules)}
-        known = learnt(explainer.learner(), schema, settings.follow, taken)
+        known = learnt(view.learner, schema, settings.follow, taken)
     return Consequences(schema, known)
 
 

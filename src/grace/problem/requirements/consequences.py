@@ -23,7 +23,7 @@ from grace.models.base import Model, checked_scores
 from grace.problem.answers import Answers
 from grace.problem.decimals import Decimals
 from grace.problem.goal import Goal
-from grace.problem.problem import Background, Problem
+from grace.problem.problem import BackgroundRows, Problem
 from grace.problem.requirements.dependence import Dependence, coordinates
 from grace.problem.space import Space
 from grace.schema.features import Categorical, Floats, Numeric
@@ -210,7 +210,7 @@ class Consequences:
         free[:, [d.column for d in self.dependents if d.exact]] = False
         if known is not None:
             rows = torch.cat([known.rows, marks[:many]], dim=1)
-            known = Background(rows, known.scores, space.euclidean(rows))
+            known = BackgroundRows(rows, known.scores, space.euclidean(rows))
         return replace(
             problem,
             model=RuleModel(problem.model, self, self.origins(table, many)),

@@ -21,7 +21,7 @@ from grace.problem.space import Space
 from grace.schema.features import Floats
 
 if TYPE_CHECKING:
-    from grace.explain.explainer import Explainer
+    from grace.problem.model_view import ModelView
 
 FEW = 10  # rows of a class that are too few to know it
 
@@ -126,9 +126,9 @@ class PlausibilityGoal(Goal):
         return PlausibilityGoal(self.goal.select(index), self.classes)
 
 
-def plausibility(explainer: Explainer, answers: Answers) -> Floats:
+def plausibility(view: ModelView, answers: Answers) -> Floats:
     """How typical each contrastive row is of its class: the share of the class's training rows that lie farther
     out; NaN where there is no answer."""
-    share = explainer.typicality().percentile(explainer.tensor(answers.contrast)).cpu().numpy()
+    share = view.typicality().percentile(view.tensor(answers.contrast)).cpu().numpy()
     own = share[np.arange(len(share)), answers.after.argmax(axis=1)]
     return np.where(answers.success, own, np.nan)
