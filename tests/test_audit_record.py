@@ -32,7 +32,7 @@ def forest(seed: int = 0) -> grace.Explainer:
 def test_a_record_is_complete_and_replays_to_the_byte() -> None:
     explainer = network()
     asked: dict[str, Any] = {"frozen": ["b"], "ranges": {"a": (None, 3)}, "costs": {"c": 2.0}, "confidence": 0.6}
-    batch = explainer.explain(NUMBERS.head(4), prove=True, n=2, budget=0.05, **asked)
+    batch = explainer.explain(NUMBERS.head(4), prove=True, n=2, budget=2.0, **asked)
     for i in range(4):
         known = json.loads(json.dumps(record(batch, i, {"row": i})))
         assert known["model"]["of"] == "weights"
