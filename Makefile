@@ -36,6 +36,7 @@ lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # the tests of the page drive a real browser: Debian's, where it may be installed
 browser:
