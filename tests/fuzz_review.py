@@ -112,7 +112,7 @@ def answered(case: Case) -> grace.Explanations:
         if case.plain or "proof needs" not in str(refused):
             raise
         batch = case.explainer.explain(case.rows, **{**case.call, "prove": False})
-    batch._ways_out = {}  # the reasons of misses are looked for by asking again, and not looked at here
+    batch.details.diagnosis = {}  # the reasons of misses are looked for by asking again, and not looked at here
     return batch
 
 

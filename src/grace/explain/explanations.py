@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 
 from grace.explain.answer_table import answer_table, extra_cells
-from grace.explain.batching import QueryCount, asked_so_far
+from grace.explain.batching import QueryCount
 from grace.explain.changes import cell_of, changes_of, remarks
-from grace.explain.diagnosis import LimitChange, diagnose
+from grace.explain.details import Details
 from grace.explain.explanation import Explanation
 from grace.explain.metrics import Metrics, measure
 from grace.explain.proof_record import mentioned, miss_record, proof_record, protected_in
-from grace.explain.spans import ASKED_PER_CELL, spans_of_answers
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.compute_backdrop import look
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from grace.explain.explainer import Explainer
-
-SPAN_BLOCK = 256  # rows whose spans are found together
 
 
 class Explanations:
@@ -64,15 +61,12 @@ class Explanations:
         self._extra = extra
         self.call = call
         self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
-        self._ways_out: dict[int, list[LimitChange]] | None = None
-        self._usual: dict[int, Floats] = {}
-        self._spanned: dict[tuple[int, int], tuple[Floats, Bools]] = {}
-        self._later = 0  # rows that a black box was asked about since
         self.explainer = explainer
         self._classes = np.array(explainer.model.classes, dtype=object)
         self.task = explainer.model.task
         number = self.task == "regression"
-        self._wanted = ranges(call["against"], answers.before[:, 0], explainer.spread()) if number else None
+        self.target_ranges = ranges(call["against"], answers.before[:, 0], explainer.spread()) if number else None
+        self.details = Details(self)
 
     @cached_property
     def _words(self) -> Schema:
@@ -88,7 +82,7 @@ class Explanations:
     def calls(self) -> int | None:
         """How many rows a black box was asked about for these answers, and since then for the reasons of misses and for
         what is typical; None for a network, which is not counted."""
-        return None if self.spent is None else self.spent.rows + self._later
+        return None if self.spent is None else self.spent.rows + self.details.queries
 
     @property
     def calls_left(self) -> int | None:
@@ -160,11 +154,11 @@ class Explanations:
         features = self.schema.features
         old, new = a.rows[i], a.contrast[i]
         moved = np.where(a.followed[i], old, new)  # the intervention alone
-        spans, brittle = self._spans(i, place, a)
+        spans, brittle = self.details.spans(i, place, a)
         changes = changes_of(self.schema, old, moved, spans)
         success = bool(a.success[i])
         best = int(a.before[i].argmax()), int(a.after[i].argmax())
-        asked = None if self._wanted is None else self._wanted[i]
+        asked = None if self.target_ranges is None else self.target_ranges[i]
         model = self.explainer.model
         ends = a.before[[i]], a.after[[i]]
         if not asked and model.sure:
@@ -179,6 +173,7 @@ class Explanations:
             return look(self.explainer, self.schema, old, moved, best, shown, asked, leads_to)
 
         miss, proof = None if success else self._miss(i), proof_record(self, i, a)
+        medians = self.details.class_medians(place, a)[i]
         noted = tuple(remarks(self.schema, a.rows[i], self._filled[i], brittle))
         words = with_class_words(self._words, self.task, self._classes, said, asked)
         words = replace(words, features=mentioned(self.schema, miss, proof, *noted))
@@ -204,7 +199,7 @@ class Explanations:
             sure=model.sure,
             cutoffs=() if model.cutoffs is None else model.cutoffs.named,
             wanted=asked,
-            typical=self._typical(i, place, a),
+            typical={self.schema.names[j]: float(medians[j]) for j in np.flatnonzero(~np.isnan(medians))},
             protected=tuple(protected_in(self.schema)),
             behind=behind,
         )
@@ -214,36 +209,7 @@ class Explanations:
             return {"why": "already"}
         if self.spent is not None and self.spent.left_out[i]:
             return {"why": "calls", "most": self.call["max_calls"]}
-        if self._ways_out is None:
-            self._ways_out = diagnose(self)
-        return miss_record(self, i, self._ways_out.get(i, []))
-
-    def _typical(self, i: int, place: int, a: Answers) -> dict[str, float]:
-        """What is typical of class Y in the changed numbers, if the model says Y to that as well."""
-        if place not in self._usual:
-            begun = asked_so_far(self.explainer.model)[1]
-            enough = self.calls_left is None or self.calls_left >= len(self)
-            self._usual[place] = self.explainer.class_medians(a) if enough else np.full_like(a.contrast, np.nan)
-            self._later += asked_so_far(self.explainer.model)[1] - begun
-        usual = self._usual[place][i]
-        return {self.schema.names[j]: float(usual[j]) for j in np.flatnonzero(~np.isnan(usual))}
-
-    def _spans(self, i: int, place: int, a: Answers) -> tuple[Floats, Bools]:
-        """`spans_of_answers` of a row, found for a block of rows at a time; unknown where a black box may not be asked
-        so much."""
-        block, at = divmod(i, SPAN_BLOCK)
-        if (block, place) not in self._spanned:
-            here = slice(block * SPAN_BLOCK, (block + 1) * SPAN_BLOCK)
-            begun = asked_so_far(self.explainer.model)[1]
-            if self.calls_left is None or self.calls_left >= ASKED_PER_CELL * int(a.changed[here].sum()):
-                found = spans_of_answers(self.explainer, self.schema, a, here, self._wanted)
-            else:
-                shape = a.contrast[here].shape
-                found = np.full((*shape, 2), np.nan), np.zeros(shape, dtype=bool)
-            self._spanned[block, place] = found
-            self._later += asked_so_far(self.explainer.model)[1] - begun
-        spans, brittle = self._spanned[block, place]
-        return spans[at], brittle[at]
+        return miss_record(self, i, self.details.diagnosis.get(i, []))
 
     def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
         """The same question about some of the rows, with other settings or limits."""
@@ -254,7 +220,7 @@ class Explanations:
         if self.calls_left is not None:
             call["max_calls"] = self.calls_left
         again = self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)
-        self._later += again.calls or 0
+        self.details.queries += again.calls or 0
         return again
 
     def validity(self, models: Sequence[Any]) -> Floats:
