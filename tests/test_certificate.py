@@ -71,7 +71,7 @@ def enumerated(problem, i: int, most: int) -> float:
         if not problem.free[i, j]:
             values.append([])
         elif j in space.categorical:
-            values.append([float(c) for c in space.open[j] if c != x[j]])
+            values.append([float(c) for c in space.choices[j] if c != x[j]])
         else:
             span = range(int(problem.low[i, j]), int(problem.high[i, j]) + 1)
             values.append([float(v) for v in span if v != x[j]])

@@ -22,7 +22,7 @@ def nearest_by_trying(problem, i: int, contrast: torch.Tensor) -> float:
     values = []
     for j in chosen:
         if j in space.categorical:
-            values.append([float(c) for c in space.open[j]] + [float(x[j])])
+            values.append([float(c) for c in space.choices[j]] + [float(x[j])])
         else:
             values.append(
                 [float(v) for v in range(int(problem.low[i, j]), int(problem.high[i, j]) + 1)] + [float(x[j])]

@@ -135,10 +135,10 @@ def test_models_around_a_model_are_as_sure_as_it() -> None:
     schema = grace.Schema.infer(frame).group("kind", ["u", "v"])
     explainer = grace.Explainer(LinearSVC().fit(frame, YES), frame, schema=schema, gamma=1.0)
     assert isinstance(explainer.model, Grouped)
-    assert not explainer.model.sure
+    assert not explainer.model.has_probabilities
     sure = grace.Explainer(LogisticRegression().fit(NUMBERS, YES), NUMBERS, gamma=1.0)
     other = LinearSVC().fit(NUMBERS, YES)
-    assert not Together(sure.model, [grace.wrap(other)]).sure
+    assert not Together(sure.model, [grace.wrap(other)]).has_probabilities
     sure.explain(NUMBERS.head(2), robust=[other])
     with pytest.raises(GraceError, match="confidence= with robust= needs"):
         sure.explain(NUMBERS.head(2), robust=[other], confidence=0.8)
@@ -193,7 +193,7 @@ def test_sigmoids_of_a_module_are_named() -> None:
     module = nn.Sequential(nn.Linear(3, 3), nn.Sigmoid()).double()
     with pytest.warns(UserWarning, match="the probabilities of the Sequential sum to"):
         explainer = grace.Explainer(grace.wrap(module, classes=list("xyz")), NUMBERS, gamma=1.0)
-    assert not explainer.model.sure
+    assert not explainer.model.has_probabilities
 
 
 def test_what_is_not_a_number_is_an_error_that_names_the_row() -> None:

@@ -275,7 +275,7 @@ def test_a_fixed_threshold_is_read(inner: Any, how: dict[str, Any], kind: type) 
     batch = explainer.explain(FIRST, domain="minmax", max_features=3)
     assert (batch.original_class == fixed.predict(FIRST)).all()
     assert (fixed.predict(batch.contrast)[batch.success] == batch.contrast_class[batch.success]).all()
-    if explainer.model.sure:
+    if explainer.model.has_probabilities:
         np.testing.assert_allclose(explainer.model.predict_proba(FRAME), fixed.predict_proba(FRAME), atol=1e-5)
     if kind is TorchModel:
         assert relu_network(explainer.model) is not None

@@ -184,7 +184,7 @@ def named(given: tuple[str, ...]) -> list[str]:
 
 def with_ids(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: str) -> pd.DataFrame:
     """The table with the columns that are kept beside the answers: all, or those that --id names."""
-    from grace.schema.frames import some
+    from grace.schema.frames import join_first
     from grace.schema.groups import extra_columns
 
     extra = extra_columns(schema, frame)
@@ -192,7 +192,7 @@ def with_ids(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: st
     for name in wanted:
         if name not in frame.columns:
             raise GraceError(
-                f"--id {name}: {path} has no such column; beside the features it has {some(extra) or 'none'}"
+                f"--id {name}: {path} has no such column; beside the features it has {join_first(extra) or 'none'}"
             )
     kept = [c for c in extra if c in wanted or not wanted]
     if kept:

@@ -139,6 +139,6 @@ def _cost(name: str, said: str) -> float:
 
 
 def _some(names: Iterable[str]) -> str:
-    from grace.schema.frames import some
+    from grace.schema.frames import join_first
 
-    return some(names)
+    return join_first(names)

@@ -36,7 +36,7 @@ from grace.problem.settings import Settings, settings_of
 from grace.problem.space import Space
 from grace.problem.target_range import TargetRange
 from grace.schema.features import Domain, Floats, Value, plain, tail_of
-from grace.schema.frames import as_frame, some
+from grace.schema.frames import as_frame, join_first
 from grace.schema.groups import extra_of
 from grace.schema.parsing import MOST_SEED, whole_number
 from grace.schema.rules import Ruling, rules_of
@@ -283,7 +283,9 @@ class Explainer:
         tail_of(domain)
         if domain not in self.schemas:
             if self.background_rows is None:
-                raise GraceError(f"domain={domain!r} needs training rows; this explainer has {some(self.schemas)}")
+                raise GraceError(
+                    f"domain={domain!r} needs training rows; this explainer has {join_first(self.schemas)}"
+                )
             seen = self.background.source or source_of(self.schema.decode(self.background_rows))
             self.schemas |= schemas(seen, domains=(domain,), like=self.schema)
         return self.schemas[domain]

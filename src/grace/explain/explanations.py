@@ -161,9 +161,9 @@ class Explanations:
         asked = None if self.target_ranges is None else self.target_ranges[i]
         model = self.explainer.model
         ends = a.before[[i]], a.after[[i]]
-        if not asked and model.sure:
+        if not asked and model.has_probabilities:
             ends = model.probabilities(ends[0]), model.probabilities(ends[1])
-        before, after = (tuple(values[0].tolist()) if model.sure else () for values in ends)
+        before, after = (tuple(values[0].tolist()) if model.has_probabilities else () for values in ends)
         said = before + after if asked else (self._classes[best[0]], self._classes[best[1]])
 
         def behind() -> Backdrop:
@@ -196,7 +196,7 @@ class Explanations:
             settings=self.settings,
             words=words,
             task=self.task,
-            sure=model.sure,
+            sure=model.has_probabilities,
             cutoffs=() if model.cutoffs is None else model.cutoffs.named,
             wanted=asked,
             typical={self.schema.names[j]: float(medians[j]) for j in np.flatnonzero(~np.isnan(medians))},

@@ -17,7 +17,7 @@ from grace.methods.nearest import nearest
 from grace.methods.search import search
 from grace.methods.walk import gradient, local
 from grace.problem.problem import Problem
-from grace.schema.frames import some
+from grace.schema.frames import join_first
 from grace.schema.schema import Schema
 
 
@@ -54,5 +54,6 @@ def check_protected(schema: Schema, method: str) -> None:
     if kept and "domain" not in METHODS[method].promises:
         able = ", ".join(name for name, known in METHODS.items() if "domain" in known.promises)
         raise GraceError(
-            f"method={method!r} changes any feature and cannot keep {some(kept)}, which is protected; use one of {able}"
+            f"method={method!r} changes any feature and cannot keep {join_first(kept)}, which is protected; "
+            f"use one of {able}"
         )

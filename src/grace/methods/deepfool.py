@@ -43,5 +43,5 @@ def unbounded(problem: Problem, point: Tensor) -> Tensor:
     """The row at a point, with numbers as they are."""
     low, high = point.new_full((1, 1), -torch.inf), point.new_full((1, 1), torch.inf)
     rows = problem.space.project(point, low, high)
-    rows[:, problem.space.is_numeric] = point[:, : problem.space.plain]
+    rows[:, problem.space.is_numeric] = point[:, : problem.space.n_numeric]
     return rows

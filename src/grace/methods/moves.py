@@ -159,9 +159,9 @@ def moves_of(problem: Problem) -> Moves:
         parts.append(torch.minimum(torch.maximum(seen, problem.low[:, owner]), problem.high[:, owner]))
         owners.append(owner)
     for j in space.categorical:
-        code = space.open[j].to(anchor.dtype).expand(len(anchor), -1)
+        code = space.choices[j].to(anchor.dtype).expand(len(anchor), -1)
         parts.append(torch.where(space.between(j, problem.low, problem.high), code, problem.rows[:, [j]]))
-        owners.append(torch.full_like(space.open[j], j))
+        owners.append(torch.full_like(space.choices[j], j))
     return Moves(torch.cat(owners)[None], torch.cat(parts, dim=1), relu_network(problem.model))
 
 

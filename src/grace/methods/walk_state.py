@@ -166,9 +166,9 @@ class EmbeddedStep:
 
     def unit(self, rows: Tensor, slope: Tensor) -> Tensor:
         space, problem = self.problem.space, self.problem
-        x, g = space.numbers(rows), slope[:, : space.plain]
+        x, g = space.numbers(rows), slope[:, : space.n_numeric]
         room = torch.where(g > 0, space.numbers(problem.high) - x, x - space.numbers(problem.low))
-        inward = torch.cat([g.masked_fill(room <= 0, 0), slope[:, space.plain :]], dim=1)
+        inward = torch.cat([g.masked_fill(room <= 0, 0), slope[:, space.n_numeric :]], dim=1)
         return inward * space.per_coordinate(self.subset) * space.scale
 
     def moved(self, rows: Tensor, stride: Tensor) -> Tensor:

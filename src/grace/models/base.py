@@ -17,7 +17,7 @@ from grace.models.files import ModelFile
 from grace.models.threshold import Cutoffs
 from grace.schema.columns import is_small
 from grace.schema.features import MISSING, Categorical, Floats, Numeric, Value, plain
-from grace.schema.frames import as_frame, said, some
+from grace.schema.frames import as_frame, join_first, said
 from grace.schema.groups import extra_columns
 from grace.schema.schema import Schema
 
@@ -49,7 +49,7 @@ class Model(ABC):
     """Whether the model is known by its answers alone: they may be constant in steps, and slopes are estimates."""
 
     @property
-    def sure(self) -> bool:
+    def has_probabilities(self) -> bool:
         """Whether the scores say how sure the model is: probabilities, not bare labels, distances or margins."""
         return not self.unsure_because
 
@@ -137,7 +137,7 @@ class Model(ABC):
 
     def check_probabilities(self, asked_for: str) -> None:
         """An error that says why what was asked for is not to be had, where the model gives no probabilities."""
-        if not self.sure:
+        if not self.has_probabilities:
             raise GraceError(
                 f"{asked_for} needs a model that gives probabilities, and this one does not: {self.unsure_because}"
             )
@@ -223,7 +223,7 @@ def class_codes(
     for i, label in enumerate(labels):
         scalar = plain(label)
         if scalar not in known:
-            raise GraceError(f"{what}: unknown class {said(label)}; the classes are {some(classes, 20)}")
+            raise GraceError(f"{what}: unknown class {said(label)}; the classes are {join_first(classes, 20)}")
         codes[i] = known[scalar]
     return codes
 

@@ -26,7 +26,7 @@ class Grouped(Model):
         self.unsure_because, self.cutoffs = model.unsure_because, model.cutoffs
         self.subject, self.file = model.subject, model.file
         self._places = places(schema)
-        self.kept: dict[str, Any] = {}  # what others have made of the model, until `refresh`
+        self.cache: dict[str, Any] = {}  # what others have made of the model, until `refresh`
 
     def places(self) -> list[tuple[int, ...]]:
         """The columns of each feature in the model's rows."""
@@ -74,7 +74,7 @@ class Grouped(Model):
 
     def refresh(self) -> None:
         self.model.refresh()
-        self.kept.clear()
+        self.cache.clear()
 
     def bind(self, schema: Schema, rows: Tensor) -> None:
         self.schema = schema

@@ -85,9 +85,9 @@ def relu_network(model: Model) -> ReluNetwork | None:
     """The model as a ReLU network, or None if it is none. Kept until the model is refreshed."""
     if not isinstance(model, Grouped | TorchModel) or model.schema is None:
         return None
-    if "relu" not in model.kept:
-        model.kept["relu"] = _of_group(model) if isinstance(model, Grouped) else _of_torch(model, len(model.schema))
-    found: ReluNetwork | None = model.kept["relu"]
+    if "relu" not in model.cache:
+        model.cache["relu"] = _of_group(model) if isinstance(model, Grouped) else _of_torch(model, len(model.schema))
+    found: ReluNetwork | None = model.cache["relu"]
     return found
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.schema.features import Floats, Value, plain
-from grace.schema.frames import some
+from grace.schema.frames import join_first
 
 Threshold = float | Mapping[Any, float]
 TIE = 1e-12  # in scores: of two classes that are exactly at the cut-off, the positive one is decided
@@ -64,7 +64,7 @@ def cutoffs_of(threshold: Any, classes: Sequence[Value]) -> Cutoffs:
     given = {plain(label): _share(share) for label, share in threshold.items()}
     for label in given:
         if label not in classes:
-            raise GraceError(f"threshold: unknown class {label!r}; the classes are {some(classes, 20)}")
+            raise GraceError(f"threshold: unknown class {label!r}; the classes are {join_first(classes, 20)}")
     if len(classes) == 2 and len(given) == 1:
         ((label, share),) = given.items()
         return _positive(classes.index(label), share, classes)

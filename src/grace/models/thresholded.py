@@ -38,9 +38,9 @@ class Thresholded:
             return None
         label: Value = model.classes[self.positive]
         if self.by_probability:
-            known = not isinstance(model, TorchModel) or model.sure
+            known = not isinstance(model, TorchModel) or model.has_probabilities
             return model.with_threshold({label: self.limit}) if known and 0 < self.limit < 1 else None
-        if isinstance(model, TorchModel) and model.sure:  # the score is the logarithm of the odds
+        if isinstance(model, TorchModel) and model.has_probabilities:  # the score is the logarithm of the odds
             share = 1 / (1 + math.exp(-self.limit)) if abs(self.limit) < 36 else 0.0
             return model.with_threshold({label: share}) if share else None
         return model.with_cutoffs(cutoff_of_score(self.limit, self.positive)) if self.positive == 1 else None

@@ -71,7 +71,7 @@ class TorchModel(Model):
         self.reads_layers = True  # where they are plain; see `grace.models.plain`
         self.origin: Origin | None = None  # the model that the module was made from
         self.layout: Layout | None = None  # of a network of ours that can be read directly
-        self.kept: dict[str, Any] = {}  # what others have made of the weights, until `refresh`
+        self.cache: dict[str, Any] = {}  # what others have made of the weights, until `refresh`
 
     # -- scores and slopes --------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class TorchModel(Model):
 
     def with_threshold(self, threshold: Any) -> Model:
         if (
-            not self.sure and self.origin is not None
+            not self.has_probabilities and self.origin is not None
         ):  # its own probabilities, if it has any, are not those of the layers
             return self.origin.black_box(None).with_threshold(threshold)
         self.check_probabilities("threshold=")
@@ -214,7 +214,7 @@ class TorchModel(Model):
     def _again(self) -> TorchModel:
         """A copy that has read nothing of the module yet."""
         other = copy.copy(self)
-        other._seen, other._cast, other.layout, other.kept = False, None, None, {}
+        other._seen, other._cast, other.layout, other.cache = False, None, None, {}
         return other
 
     # -- reading the module -------------------------------------------------------------------
@@ -264,7 +264,7 @@ class TorchModel(Model):
 
     def refresh(self) -> None:
         self._cast, self.layout = None, self._direct()
-        self.kept.clear()
+        self.cache.clear()
 
     def _as_scores(self, out: Tensor) -> Tensor:
         if out.dim() == 1:

@@ -55,7 +55,7 @@ def look(
         numbers = scores[:, [0]]
         shown, classes, scores = np.hstack([numbers, numbers]), (0, 1), both_sides(scores, asked_for)
     else:
-        shown = model.probabilities(scores) if model.sure else np.empty((len(scores), 0))
+        shown = model.probabilities(scores) if model.has_probabilities else np.empty((len(scores), 0))
     ends = np.cumsum([len(a) for a in asked])[:-1]
     parts, said = np.split(scores, ends), np.split(shown, ends)
     curves = {

@@ -16,7 +16,7 @@ from grace.models.checking import LayersDifferError, warn_if_unsteady
 from grace.models.predictor import Predictor
 from grace.models.relu import check_layers
 from grace.schema.features import Categorical, Domain, Floats
-from grace.schema.frames import some
+from grace.schema.frames import join_first
 from grace.schema.schema import Schema
 from grace.schema.sources import Source, schemas
 
@@ -55,7 +55,9 @@ def check_order(model: Model, schema: Schema) -> None:
             pairs.append((f"categories of {own.name!r}", list(places), list(feature.categories)))
     for what, needed, given in pairs:
         if needed != given:
-            raise GraceError(f"the {what} are {some(given)} in the schema, but {some(needed)} in the model; use these")
+            raise GraceError(
+                f"the {what} are {join_first(given)} in the schema, but {join_first(needed)} in the model; use these"
+            )
 
 
 def without_layers(model: Model, schema: Schema, rows: Floats, difference: LayersDifferError) -> Model:

@@ -92,7 +92,7 @@ class Problem:
         if space.has_integers:
             fits &= ~space.is_integer | (rows == rows.round())
         for j in space.categorical:
-            fits[:, j] &= torch.isin(rows[:, j].long(), space.open[j])
+            fits[:, j] &= torch.isin(rows[:, j].long(), space.choices[j])
         return (fits & self.free) | (rows == self.rows)
 
     def margin(self, rows: Tensor) -> Tensor:

@@ -50,13 +50,13 @@ class Space:
         self.has_unordered = any(isinstance(f, Categorical) and not f.ordered for f in schema.features)
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
         self.vectors: dict[int, Tensor] = {}
-        self.open: dict[int, Tensor] = {}
+        self.choices: dict[int, Tensor] = {}
         self.hidden: dict[int, int] = {}  # the categories that are missing cells to the model
         self.unranked: dict[int, Tensor] = {}  # where categories go one way only, those that stand outside their order
         self.blocks: dict[int, slice] = {}
         owner = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
         scale = [f.spread or 1.0 for f in numeric]
-        self.plain = len(owner)  # the numeric coordinates come first
+        self.n_numeric = len(owner)  # the numeric coordinates come first
         for j in self.categorical:
             feature = schema.features[j]
             assert isinstance(feature, Categorical)
@@ -66,7 +66,7 @@ class Space:
             vector = (vectors or {}).get(j)
             table = torch.eye(count, dtype=torch.float64) if vector is None else vector.detach()
             self.vectors[j] = tensor(table)
-            self.open[j] = tensor(schema.open_codes(j), torch.int64)
+            self.choices[j] = tensor(schema.open_codes(j), torch.int64)
             if feature.increase_only or feature.decrease_only:
                 apart_from = [k for k, c in enumerate(feature.categories) if c in (MISSING, feature.other or MISSING)]
                 self.unranked[j] = tensor(apart_from, torch.int64)
@@ -102,7 +102,7 @@ class Space:
             low, high = torch.where(self.is_integer, low.ceil(), low), torch.where(self.is_integer, high.floor(), high)
         free = ~self.fixed & (low <= high) & ~((low == rows) & (high == rows)) & (rows != self.gap)
         for j in self.categorical:
-            others = ((self.open[j] != rows[:, [j]]) & self.between(j, low, high)).any(dim=1)
+            others = ((self.choices[j] != rows[:, [j]]) & self.between(j, low, high)).any(dim=1)
             free[:, j] = ~self.fixed[j] & others & (rows[:, j] != self.hidden.get(j, -1))
             if j in self.unranked:
                 free[:, j] &= ~torch.isin(rows[:, j].long(), self.unranked[j])
@@ -110,23 +110,23 @@ class Space:
 
     def between(self, j: int, low: Tensor, high: Tensor) -> Tensor:
         """Which open categories (n, open) lie within the limits of each row: all, unless they may go one way only."""
-        return (self.open[j] >= low[:, [j]]) & (self.open[j] <= high[:, [j]])
+        return (self.choices[j] >= low[:, [j]]) & (self.choices[j] <= high[:, [j]])
 
     def project(self, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """P: the row within the limits nearest to a point. A category is the one with the nearest vector."""
         rows = point
         if self.categorical:
             rows = point.new_zeros(len(point), len(self.spread))
-            rows[:, self.is_numeric] = point[:, : self.plain]
+            rows[:, self.is_numeric] = point[:, : self.n_numeric]
         rows = rows.clamp(low, high)
         if self.has_integers:
             rows = torch.where(self.is_integer, rows.round(), rows)
         for j in self.categorical:
-            table = self.vectors[j][self.open[j]]
+            table = self.vectors[j][self.choices[j]]
             apart = (point[:, None, self.blocks[j]] - table).square().sum(dim=2)
             if j in self.unranked:
                 apart = torch.where(self.between(j, low, high), apart, 2 * apart.amax(dim=1, keepdim=True) + 1)
-            rows[:, j] = self.open[j][nearly_first(apart)].to(rows.dtype)
+            rows[:, j] = self.choices[j][nearly_first(apart)].to(rows.dtype)
         return rows
 
     def missing(self, rows: Tensor) -> Tensor:
@@ -163,7 +163,7 @@ class Space:
 
     def gain(self, rows: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """The most that each feature could bring within its range if the slope stayed as it is."""
-        x, g = self.numbers(rows), slope[:, : self.plain]
+        x, g = self.numbers(rows), slope[:, : self.n_numeric]
         most = torch.maximum(g * (self.numbers(high) - x), g * (self.numbers(low) - x))
         if not self.categorical:
             return most
@@ -171,7 +171,7 @@ class Space:
         out[:, self.is_numeric] = most
         for j in self.categorical:
             table = self.vectors[j]
-            move = table[self.open[j]] - table[rows[:, j].long()][:, None]
+            move = table[self.choices[j]] - table[rows[:, j].long()][:, None]
             won = (move * slope[:, None, self.blocks[j]]).sum(dim=2)
             out[:, j] = (won.masked_fill(~self.between(j, low, high), 0) if j in self.unranked else won).amax(dim=1)
         return out

@@ -297,8 +297,8 @@ class Prover:
             take = (torch.arange(top.values.shape[1], device=point.device) < nodes.left[:, None]) & (top.values > 0)
             ends = torch.where(nodes.slope > 0, self.problem.high[nodes.row], self.problem.low[nodes.row])
             for j in self.slots:
-                values = (slope_z @ self.network.tables[j].T)[:, self.problem.space.open[j]]
-                ends[:, j] = self.problem.space.open[j][values.argmax(dim=1)].to(ends.dtype)
+                values = (slope_z @ self.network.tables[j].T)[:, self.problem.space.choices[j]]
+                ends[:, j] = self.problem.space.choices[j][values.argmax(dim=1)].to(ends.dtype)
             point = torch.where(torch.zeros_like(nodes.open).scatter(1, top.indices, take), ends, point)
         for j, slot in self.slots.items():
             values = (slope_z @ self.network.tables[j].T).masked_fill(~nodes.options[:, slot], -torch.inf)

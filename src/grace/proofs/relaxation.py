@@ -91,7 +91,7 @@ class Relaxation:
         out = torch.zeros(len(row), self.option_count, dtype=torch.bool, device=row.device)
         for j, slot in self.slots.items():
             low, high = self.problem.low[row], self.problem.high[row]
-            out[:, slot][:, self.problem.space.open[j]] = self.problem.space.between(j, low, high)
+            out[:, slot][:, self.problem.space.choices[j]] = self.problem.space.between(j, low, high)
             out[torch.arange(len(row), device=row.device), slot.start + self.x[row, j].long()] = own
         return out
 
@@ -114,7 +114,7 @@ class Relaxation:
         up, down = torch.maximum(*ends), -torch.minimum(*ends)
         for j in self.slots:
             table = self.network.tables[j]
-            values = table[self.problem.space.open[j]] @ slopes.T  # (open, m)
+            values = table[self.problem.space.choices[j]] @ slopes.T  # (open, m)
             own = table[x[:, j].long()] @ slopes.T
             up[:, :, j], down[:, :, j] = values.amax(dim=0) - own, own - values.amin(dim=0)
         free = self.problem.free[row][:, None]
@@ -288,7 +288,7 @@ class Relaxation:
         reach = torch.maximum(slope * down[:, None], slope * up[:, None])
         for j in self.slots:
             table = self.network.tables[j]
-            values = rows @ table[self.problem.space.open[j]].T
+            values = rows @ table[self.problem.space.choices[j]].T
             own = rows @ table[self.x[nodes.row, j].long()][:, :, None]
             reach[:, :, j] = torch.where(nodes.open[:, None, j], (values - own).amax(dim=2), 0.0)
         return reach.clamp_min(0), slope

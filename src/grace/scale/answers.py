@@ -164,7 +164,7 @@ def _probabilities(batch: Explanations, a: Answers) -> dict[str, Any]:
     import pyarrow as pa
 
     model, n = batch.explainer.model, len(a.rows)
-    if batch.task == "regression" or not model.sure:
+    if batch.task == "regression" or not model.has_probabilities:
         return dict.fromkeys(("probability_before", "probability_after"), pa.nulls(n, pa.float64()))
     at = np.arange(n)
     before, after = (model.probabilities(scores)[at, scores.argmax(axis=1)] for scores in (a.before, a.after))

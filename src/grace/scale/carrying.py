@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.schema.frames import some
+from grace.schema.frames import join_first
 from grace.schema.tables.arrow import decoded
 from grace.schema.tables.table_file import ROW, TableFile
 
@@ -30,7 +30,7 @@ class Carried:
         names = table.columns()
         for name in only or ():
             if name not in names:
-                raise GraceError(f"id={name!r}: {table.files[0]} has no such column; it has {some(names)}")
+                raise GraceError(f"id={name!r}: {table.files[0]} has no such column; it has {join_first(names)}")
         if only is not None and len(set(only)) < len(only):
             raise GraceError(f"id={list(only)!r}: a column is named twice")
         kept = [n for n in names if n not in {*features, target}] if only is None else list(only)

@@ -45,8 +45,8 @@ def _array_frame(rows: np.ndarray[Any, Any], names: Sequence[str]) -> pd.DataFra
         )
     if table.ndim != 2 or table.shape[1] != len(names):
         raise GraceError(
-            f"an array of rows has one column for each of the model's {len(names)}, in their order ({some(names)}), "
-            f"not the shape {rows.shape}; give a DataFrame with names if it has others"
+            f"an array of rows has one column for each of the model's {len(names)}, in their order "
+            f"({join_first(names)}), not the shape {rows.shape}; give a DataFrame with names if it has others"
         )
     return pd.DataFrame(table, columns=list(names)).infer_objects()
 
@@ -107,7 +107,7 @@ def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
         i = int((codes < 0).argmax())
         raise GraceError(
             f"column {feature.name!r}, row {said(column.index[i])}: unknown category {said(column.iloc[i])}; "
-            f"known are {some(feature.categories)}"
+            f"known are {join_first(feature.categories)}"
         )
     return codes
 
@@ -146,7 +146,7 @@ def said(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def some(names: Iterable[Any], most: int = MOST_NAMED) -> str:
+def join_first(names: Iterable[Any], most: int = MOST_NAMED) -> str:
     """The first few of many names."""
     every = list(names)
     more = f", ... ({len(every)} in all)" if len(every) > most else ""

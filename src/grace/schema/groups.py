@@ -11,7 +11,7 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.features import Categorical, Feature, Floats, Numeric, columns_of
-from grace.schema.frames import all_said, numbers, said, some
+from grace.schema.frames import all_said, join_first, numbers, said
 
 if TYPE_CHECKING:
     from grace.schema.schema import Schema
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def group_feature(name: str, columns: Sequence[str]) -> Categorical:
     """The group as a category; where all columns begin with its name, categories are what comes behind it."""
     if len(columns) < 2:
-        raise GraceError(f"group {name!r}: a group has at least two columns, not {some(columns)}")
+        raise GraceError(f"group {name!r}: a group has at least two columns, not {join_first(columns)}")
     short = [c.removeprefix(name).lstrip("_=. :") for c in columns]
     fits = all(c.startswith(name) and s for c, s in zip(columns, short, strict=True)) and len(set(short)) == len(short)
     return Categorical(name=name, columns=tuple(columns), categories=tuple(short if fits else columns))

@@ -29,7 +29,7 @@ from grace.schema.features import (
     columns_of,
     tail_of,
 )
-from grace.schema.frames import all_said, as_frame, no_duplicates, said, some
+from grace.schema.frames import all_said, as_frame, join_first, no_duplicates, said
 from grace.schema.groups import cells_of, columns_from, group_feature, needed_columns
 from grace.schema.limits import constrained
 from grace.schema.parsing import record
@@ -184,7 +184,7 @@ class Schema:
         names = needed_columns(self, known)
         for name in names:
             if name not in known:
-                raise GraceError(f"column {name!r} is missing from the rows; the model needs {some(names)}")
+                raise GraceError(f"column {name!r} is missing from the rows; the model needs {join_first(names)}")
         place = {column: i for i, column in enumerate(given)}
         places = [place[name] for name in names]  # by position: by name takes milliseconds
         plain_rows = plain_numbers(frame, places, self.features)

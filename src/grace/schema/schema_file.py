@@ -17,7 +17,7 @@ from grace.errors import GraceError
 from grace.schema.columns import EARLIEST, LATEST, date_text, days
 from grace.schema.feature_json import DATA, feature_to_dict, seen_to_dict
 from grace.schema.features import KINDS, STYLES, Categorical, Feature, Numeric
-from grace.schema.frames import some
+from grace.schema.frames import join_first
 from grace.schema.parsing import read_json
 from grace.schema.words import languages
 
@@ -169,4 +169,4 @@ def _check_categories(feature: Categorical, what: str) -> None:
 def _among(keys: Mapping[str, Any] | Collection[Any], known: Collection[Any], part: str, thing: str) -> None:
     for key in keys:
         if key not in known:
-            raise GraceError(f"{part} has {key!r}, which is not {thing}; there are {some(known)}")
+            raise GraceError(f"{part} has {key!r}, which is not {thing}; there are {join_first(known)}")

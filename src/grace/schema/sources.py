@@ -17,7 +17,7 @@ import pandas as pd
 from grace.errors import GraceError
 from grace.schema.columns import encode_column, is_number, observed, with_gaps
 from grace.schema.features import Categorical, Domain, Feature, Floats, Value, columns_of, tail_of
-from grace.schema.frames import as_frame, no_duplicates, some
+from grace.schema.frames import as_frame, join_first, no_duplicates
 from grace.schema.groups import cells_of, typed
 from grace.schema.rules import Follows
 from grace.schema.rules.keeping import completed, incomplete
@@ -95,7 +95,7 @@ def schemas(
         tail_of(domain)
     there = set(source.columns)
     if target is not None and target not in there:
-        raise GraceError(f"target column {target!r} is not in the data; columns: {some(source.columns)}")
+        raise GraceError(f"target column {target!r} is not in the data; columns: {join_first(source.columns)}")
     target = base.target if target is None else target
     known = {f.name: f for f in base.features}
     names = list(known) or [c for c in source.columns if c != target]

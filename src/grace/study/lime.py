@@ -184,7 +184,11 @@ class Lime:
     def _probabilities(self, rows: Floats) -> Floats:
         tensor = torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
         scores = np.asarray(checked_scores(self.model, tensor).cpu().numpy())
-        return self.model.probabilities(scores) if self.model.sure else np.eye(scores.shape[1])[scores.argmax(axis=1)]
+        return (
+            self.model.probabilities(scores)
+            if self.model.has_probabilities
+            else np.eye(scores.shape[1])[scores.argmax(axis=1)]
+        )
 
 
 WIDTH, LINE, TOP, HALF, LONGEST = 460, 44, 30, 150, 56

@@ -19,7 +19,7 @@ from grace.models.threshold import Threshold, cutoffs_of
 from grace.models.torch import TorchModel
 from grace.schema.columns import is_number
 from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, columns_of, plain
-from grace.schema.frames import numbers, said, some
+from grace.schema.frames import join_first, numbers, said
 from grace.schema.parsing import MOST_SEED, whole_number
 from grace.schema.schema import Schema
 from grace.training.descent import Progress, descend
@@ -151,7 +151,7 @@ def check_target(frame: pd.DataFrame, target: str | None, task: str | None = Non
     if len(frame) == 0:
         raise GraceError("there are no rows to train on: the table is empty")
     if target not in frame.columns:
-        raise GraceError(f"target column {target!r} is not in the data; columns: {some(frame.columns)}")
+        raise GraceError(f"target column {target!r} is not in the data; columns: {join_first(frame.columns)}")
     if frame[target].isna().any():
         row = frame.index[int(frame[target].isna().to_numpy().argmax())]
         raise GraceError(f"target column {target!r}, row {said(row)}: the label is missing; drop the row or fill it in")

@@ -13,7 +13,7 @@ from grace.errors import GraceError
 from grace.scale.rejected_rows import halved
 from grace.schema.columns import is_small, is_time
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Numeric, columns_of
-from grace.schema.frames import as_frame, some
+from grace.schema.frames import as_frame, join_first
 from grace.schema.groups import gathered
 from grace.web.rows import cell, filled, is_missing, sent
 
@@ -59,7 +59,7 @@ def table_examples(explainer: Explainer, table: pd.DataFrame) -> Examples:
     rows = pd.concat([part for _, part in found]).reindex(table.index) if found else table
     absent = [name for name in schema.names if name not in rows.columns]
     if absent:
-        raise GraceError(f"column {absent[0]!r} is missing from the table; the model needs {some(schema.names)}")
+        raise GraceError(f"column {absent[0]!r} is missing from the table; the model needs {join_first(schema.names)}")
     extra = table[[c for c in table.columns if c not in schema.names and c not in groups]]
     fits = np.ones(len(rows), dtype=bool)
     clean = {}

@@ -195,7 +195,7 @@ def predicted(explainer: Explainer, frame: pd.DataFrame) -> tuple[int, list[floa
     """The class of a row as its position, and the probability of each class where the model gives any."""
     model = explainer.model
     code = list(model.classes).index(model.predict(frame)[0])
-    return code, [float(p) for p in model.predict_proba(frame).iloc[0]] if model.sure else []
+    return code, [float(p) for p in model.predict_proba(frame).iloc[0]] if model.has_probabilities else []
 
 
 def ask(explainer: Explainer, questions: list[RowQuestion]) -> list[Answer]:

@@ -91,7 +91,7 @@ def per_feature(problem: Problem, values: Tensor) -> Tensor:
     """The worth of each feature from weights in the coordinates of `Space.euclidean`: what it could bring
     within its range, or, as printed, the size of its weight."""
     space = problem.space
-    start = space.plain
+    start = space.n_numeric
     weight = values[:, :start]
     if problem.as_printed or problem.local_model == "tree":
         worth = weight.abs()
@@ -109,7 +109,7 @@ def per_feature(problem: Problem, values: Tensor) -> Tensor:
         if space.measured[j]:  # ordered categories have one coordinate, their rank
             block = block * torch.arange(len(space.vectors[j]), device=values.device) / space.spread[j]
         own = block.gather(1, problem.rows[:, [j]].long())
-        apart = block[:, space.open[j]] - own
+        apart = block[:, space.choices[j]] - own
         tree = values[:, start : start + width].sum(dim=1)
         out[:, j] = tree if problem.local_model == "tree" else apart.amax(dim=1)
         start += width

@@ -189,7 +189,7 @@ class Consequences:
             if dependent.exact:
                 j = dependent.column
                 if isinstance(self.schema.features[j], Categorical):
-                    outside = (~torch.isin(rows[:, j].long(), space.open[j])).to(rows.dtype)
+                    outside = (~torch.isin(rows[:, j].long(), space.choices[j])).to(rows.dtype)
                 else:
                     beyond = torch.maximum(origins.low[:, j] - rows[:, j], rows[:, j] - origins.high[:, j])
                     outside = beyond.clamp_min(0) / space.spread[j]

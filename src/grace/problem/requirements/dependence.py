@@ -21,7 +21,7 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.schema.features import Categorical, Floats, Numeric
-from grace.schema.frames import some
+from grace.schema.frames import join_first
 from grace.schema.schema import Schema
 
 EXPLAINED = 0.5  # the least R² of a feature that follows without being named
@@ -176,6 +176,8 @@ def learnt(learner: Learner, schema: Schema, follow: Follow, taken: Collection[s
         else:
             parents = [i for i in open_ if i != j and order.get(schema.names[i], -1) < order[name]]
         if not parents or j in parents:
-            raise GraceError(f"follow: feature {name!r} needs other features as its parents; there are {some(parents)}")
+            raise GraceError(
+                f"follow: feature {name!r} needs other features as its parents; there are {join_first(parents)}"
+            )
         out.append(learner.fit(j, parents))
     return out

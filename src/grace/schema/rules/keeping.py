@@ -232,9 +232,9 @@ def _category(feature: Categorical, value: Value) -> int:
     for place, known in enumerate(feature.categories):
         if str(known).lower() == str(value).lower():
             return place
-    from grace.schema.frames import some
+    from grace.schema.frames import join_first
 
-    raise GraceError(f"feature {feature.name!r} has no category {value!r}; known are {some(feature.categories)}")
+    raise GraceError(f"feature {feature.name!r} has no category {value!r}; known are {join_first(feature.categories)}")
 
 
 def decided(schema: Schema, rule: Follows) -> Tensor:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grace.errors import GraceError
-from grace.schema.frames import some
+from grace.schema.frames import join_first
 from grace.schema.tables.arrow import (
     COLUMN,
     TEXT,
@@ -95,7 +95,7 @@ class TableFile:
         for name in names:
             if name not in given:
                 file = next(f for f in self.files if self.text or name not in columns_of(f))
-                raise GraceError(f"column {name!r} is missing from {file}; the model needs {some(names)}")
+                raise GraceError(f"column {name!r} is missing from {file}; the model needs {join_first(names)}")
         for file in self.files if self.text else ():
             check_numbers(file, names)
 
