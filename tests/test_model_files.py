@@ -349,3 +349,19 @@ def test_the_schema_and_rules_of_a_model_of_ones_own(tmp_path: Path) -> None:
     found = run("rules", data, "--target", "y", "--model", path, "--json")
     assert found.exit_code == 0, found.output
     assert "customer" not in found.stdout
+
+
+def test_more_than_ten_classes_by_number_need_no_names(tmp_path: Path) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.uniform(0, 12, 360), "b": rng.uniform(0, 1, 360)})
+    codes = frame["a"].astype(int)
+    booster = xgboost.train(
+        {"objective": "multi:softprob", "num_class": 12, "nthread": 1}, xgboost.DMatrix(frame, codes), 3
+    )
+    booster.save_model(tmp_path / "model.json")
+    frame.assign(y=codes).to_csv(tmp_path / "rows.csv", index=False)
+    data, model = tmp_path / "rows.csv", tmp_path / "model.json"
+    done = run("save", data, "--target", "y", "--model", model, "-o", tmp_path / "saved")
+    assert done.exit_code == 0, done.output
+    assert list(grace.load(tmp_path / "saved").model.classes) == list(range(12))

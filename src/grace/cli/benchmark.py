@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grace.errors import GraceError
+from grace.schema.parsing import comma_separated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +103,7 @@ def show(frame: pd.DataFrame) -> None:
 
 
 def _names(said: str, option: str) -> list[str]:
-    names = [n.strip() for n in said.split(",") if n.strip()]
+    names = comma_separated([said])
     if option and not names:
         raise GraceError(f"{option} is empty; name at least one")
     return names

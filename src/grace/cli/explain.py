@@ -26,6 +26,7 @@ from grace.errors import GraceError
 from grace.explain.saved_header import head_of
 from grace.problem import METHODS
 from grace.schema.files import write_text
+from grace.schema.parsing import comma_separated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,7 +138,7 @@ def explain(
 
             schema = Schema.from_dict(head_of(Path(folder))["schemas"][0])
             chosen |= limits.of(schema) | realism(schema, rules, no_rules, follow)
-        chosen |= {"id": named(ids)} if ids else {}
+        chosen |= {"id": comma_separated(ids)} if ids else {}
         chosen |= {"model": announced(spec).spec} if spec is not None else {}
         explain_job(folder, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
         return
@@ -174,12 +175,7 @@ def explain(
     elif as_json:
         click.echo(batch.to_json(**how))
     elif html is None or row is not None:
-        show_batch(Console(), batch, named(ids), **how)
-
-
-def named(given: tuple[str, ...]) -> list[str]:
-    """Columns from options that may be repeated and hold several names with commas between them."""
-    return [name.strip() for said in given for name in said.split(",") if name.strip()]
+        show_batch(Console(), batch, comma_separated(ids), **how)
 
 
 def with_ids(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: str) -> pd.DataFrame:
@@ -188,7 +184,7 @@ def with_ids(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: st
     from grace.schema.groups import extra_columns
 
     extra = extra_columns(schema, frame)
-    wanted = named(ids)
+    wanted = comma_separated(ids)
     for name in wanted:
         if name not in frame.columns:
             raise GraceError(

@@ -88,7 +88,7 @@ def save(
     frame = read_table(data, declared, used=() if target is None else [target], categories=categories)
     known = named_classes(classes, frame, target)
     model = wrap_file(file, classes=known, outputs=outputs, task=task)
-    check_classes(model, known, frame, target, spec)
+    check_classes(model, frame, target, spec)
     if threshold:
         model = model.with_threshold(typed(threshold, model.classes or known or ()))
     columns = columns_of_model(model)
@@ -123,7 +123,7 @@ def named_classes(said: str | None, frame: pd.DataFrame, target: str | None) -> 
     return [known.get(word.strip(), word.strip()) for word in said.split(",")]
 
 
-def check_classes(model: Model, said: list[Any] | None, frame: pd.DataFrame, target: str | None, spec: str) -> None:
+def check_classes(model: Model, frame: pd.DataFrame, target: str | None, spec: str) -> None:
     """A model that does not know the names of its classes gives them numbers from 0 on; which name is which number
     cannot be guessed, and a wrong guess would turn every explanation into its opposite."""
     from grace.schema.features import plain
@@ -131,7 +131,7 @@ def check_classes(model: Model, said: list[Any] | None, frame: pd.DataFrame, tar
     if model.classes or model.task == "regression":
         return
     labels = [] if target is None or target not in frame.columns else sorted({str(plain(v)) for v in frame[target]})
-    if labels and labels == [str(i) for i in range(len(labels))]:
+    if labels and set(labels) == {str(i) for i in range(len(labels))}:
         return
     example = ",".join(labels[:5]) or "bad,good"
     raise GraceError(

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from grace.errors import GraceError
 from grace.schema.files import replacing, write_text
-from grace.schema.parsing import read_text
+from grace.schema.parsing import comma_separated, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,7 @@ def category_option(command: Callable[..., None]) -> Callable[..., None]:
     """Columns of a table to be read as categories, given to the command as `categories`."""
 
     def names(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[str]:
-        return [name.strip() for said in given for name in said.split(",") if name.strip()]
+        return comma_separated(given)
 
     return click.option(
         "--categories",

@@ -17,7 +17,7 @@ from grace.explain.explanations import Explanations
 from grace.explain.solve import answer
 from grace.methods import METHODS, check_protected
 from grace.models import Model, wrap
-from grace.models.base import checked_scores, device_of, fill_value
+from grace.models.base import checked_scores, device_of
 from grace.models.checking import LayersDifferError
 from grace.models.grouped import grouped
 from grace.models.predictor import Predictor
@@ -35,6 +35,7 @@ from grace.problem.requirements.plausible import Typicality
 from grace.problem.settings import Settings, settings_of
 from grace.problem.space import Space
 from grace.problem.target_range import TargetRange
+from grace.schema.columns import imputed
 from grace.schema.features import Domain, Floats, Value, plain, tail_of
 from grace.schema.frames import as_frame, join_first
 from grace.schema.groups import extra_of
@@ -203,7 +204,7 @@ class Explainer:
         encoded = schema.encode(frame, missing=chosen.missing == "fill")
         filled = np.isnan(encoded)
         if filled.any():
-            encoded = np.where(filled, [fill_value(f) for f in schema.features], encoded)
+            encoded = imputed(schema.features, encoded)
         begun = asked_so_far(self.model)
         x = self.tensor(encoded)
         own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None

@@ -15,8 +15,8 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.models.files import ModelFile
 from grace.models.threshold import Cutoffs
-from grace.schema.columns import is_small
-from grace.schema.features import MISSING, Categorical, Floats, Numeric, Value, plain
+from grace.schema.columns import imputed, is_small
+from grace.schema.features import Categorical, Floats, Numeric, Value, plain
 from grace.schema.frames import as_frame, join_first, said
 from grace.schema.groups import extra_columns
 from grace.schema.schema import Schema
@@ -147,8 +147,7 @@ class Model(ABC):
         where training had missing cells, else the commonest category."""
         schema = self._need_schema()
         rows = schema.encode(frame, missing=True)
-        fill = np.array([fill_value(f) for f in schema.features])
-        filled = schema.decode(np.where(np.isnan(rows), fill, rows))
+        filled = schema.decode(imputed(schema.features, rows))
         if isinstance(frame, pd.DataFrame):
             filled.index = frame.index
             given = as_frame(frame)
@@ -183,14 +182,6 @@ def _filled_in(feature: Numeric | Categorical, other: Numeric | Categorical | No
             return other
         return replace(feature, dtype=other.dtype) if is_small(other) and not feature.dtype else feature
     return other if isinstance(other, Categorical) and not getattr(feature, "categories", True) else feature
-
-
-def fill_value(feature: Numeric | Categorical) -> float:
-    """What a missing cell of the feature becomes."""
-    if isinstance(feature, Numeric):
-        return feature.typical or 0.0
-    known = MISSING if MISSING in feature.categories else feature.typical
-    return float(feature.categories.index(known)) if known in feature.categories else 0.0
 
 
 def softmax(scores: Floats) -> Floats:

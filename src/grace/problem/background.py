@@ -16,7 +16,8 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.models.base import Model, class_codes
 from grace.problem.answers import Answers
-from grace.problem.binding import SAMPLE, bind, encoded, filled, query
+from grace.problem.binding import SAMPLE, bind, encoded, query
+from grace.schema.columns import imputed
 from grace.schema.features import Floats, Numeric, Value
 from grace.schema.frames import numbers
 from grace.schema.information import discretise, quantile_cuts, raw_symbols, su_matrix
@@ -78,7 +79,7 @@ class Background:
                 classes = scores.argmax(axis=1)
             else:
                 blocks = encoded_blocks(source, pool, schema)
-                classes = np.concatenate([query(model, filled(schema, b)).argmax(axis=1) for b in blocks])
+                classes = np.concatenate([query(model, imputed(schema.features, b)).argmax(axis=1) for b in blocks])
             keep = stratified_sample(classes, order, most)
         if known:
             rows, scores = rows[keep], scores[keep]

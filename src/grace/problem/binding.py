@@ -11,10 +11,11 @@ import pandas as pd
 import torch
 
 from grace.errors import GraceError
-from grace.models.base import Model, checked_scores, fill_value
+from grace.models.base import Model, checked_scores
 from grace.models.checking import LayersDifferError, warn_if_unsteady
 from grace.models.predictor import Predictor
 from grace.models.relu import check_layers
+from grace.schema.columns import imputed
 from grace.schema.features import Categorical, Domain, Floats
 from grace.schema.frames import join_first
 from grace.schema.schema import Schema
@@ -106,12 +107,7 @@ def takes_missing(model: Model, source: Source, target: str | None, like: Schema
 
 def encoded(schema: Schema, frame: pd.DataFrame) -> Floats:
     """Rows of a frame with missing cells filled in."""
-    return filled(schema, schema.encode(frame, missing=True))
-
-
-def filled(schema: Schema, rows: Floats) -> Floats:
-    """Rows with missing cells filled in."""
-    return np.where(np.isnan(rows), [fill_value(f) for f in schema.features], rows)
+    return imputed(schema.features, schema.encode(frame, missing=True))
 
 
 def query(model: Model, rows: Floats) -> Floats:

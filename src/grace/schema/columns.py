@@ -272,3 +272,17 @@ def date_text(cell: Value | Decimal) -> str:
     if stamp.microsecond:
         return f"{stamp:%Y-%m-%d %H:%M:%S}.{stamp.microsecond // 1000:03d}"
     return str(stamp) if stamp.second else f"{stamp:%Y-%m-%d %H:%M}"
+
+
+def fill_value(feature: Feature) -> float:
+    """What a missing cell of the feature becomes: the median, or "missing" where that is a category, else the commonest
+    category."""
+    if isinstance(feature, Numeric):
+        return feature.typical or 0.0
+    known = MISSING if MISSING in feature.categories else feature.typical
+    return float(feature.categories.index(known)) if known in feature.categories else 0.0
+
+
+def imputed(features: Sequence[Feature], rows: Floats) -> Floats:
+    """Encoded rows with missing cells (NaN) filled in."""
+    return np.where(np.isnan(rows), [fill_value(f) for f in features], rows)

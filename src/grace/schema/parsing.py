@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -218,3 +218,8 @@ def shown(value: Any) -> str:
         return "a whole number of very many digits"
     text = repr(value[:80] if isinstance(value, str | list | tuple) else value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def comma_separated(given: Iterable[str]) -> list[str]:
+    """The parts of texts that may hold several with commas between them."""
+    return [part.strip() for text in given for part in text.split(",") if part.strip()]

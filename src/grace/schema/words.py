@@ -59,10 +59,15 @@ def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:
     return replace(schema, features=features, translations={**schema.translations, code: row})
 
 
+def spaced(name: object) -> str:
+    """A name of a column, class or category with spaces for underscores."""
+    return str(name).replace("_", " ").strip()
+
+
 def worded(label: Value, among: Sequence[Value]) -> str:
     """A class or category as words, "no recidivism" for no_recidivism, unless another would then be called the same."""
-    said = str(label).replace("_", " ").strip()
-    others = [str(c).replace("_", " ").strip() for c in among if c != label]
+    said = spaced(label)
+    others = [spaced(c) for c in among if c != label]
     return said if said and said not in others else str(label)
 
 

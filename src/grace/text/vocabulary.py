@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from grace.schema.columns import is_date
 from grace.schema.features import MISSING, WORDS, Categorical, Feature, Value
-from grace.schema.words import ROW_WORDS, fill, worded
+from grace.schema.words import ROW_WORDS, fill, spaced, worded
 from grace.text.languages import Language, load
 from grace.text.regression_text import Range, asked_for, predicted
 
@@ -105,7 +105,7 @@ def caption(words: Mapping[str, Any], label: Value, language: Language) -> str:
     """A class by its name; if that is a number or a truth value, with the name of the target: "default = 1"."""
     if not NUMBERED.fullmatch(str(label)):
         return worded(label, words["classes"])
-    target = str(words["target"]).replace("_", " ").strip()
+    target = spaced(words["target"])
     if target.lower() in NO_NAMES:
         return fill(language.WORDS.numbered, label)
     return f"{target} = {label}"

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from grace.datasets import Table
 from grace.errors import GraceError
-from grace.models.base import class_codes, fill_value
+from grace.models.base import class_codes
 from grace.models.network import Network
 from grace.models.threshold import Threshold, cutoffs_of
 from grace.models.torch import TorchModel
-from grace.schema.columns import is_number
+from grace.schema.columns import imputed, is_number
 from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, columns_of, plain
 from grace.schema.frames import join_first, numbers, said
 from grace.schema.parsing import MOST_SEED, whole_number
@@ -256,8 +256,7 @@ def _with_missing(schema: Schema, train: pd.DataFrame) -> Schema:
 
 def _rows(frame: pd.DataFrame, schema: Schema) -> Tensor:
     rows = schema.encode(frame, missing=True)
-    fill = np.array([fill_value(f) for f in schema.features])
-    return torch.as_tensor(np.where(np.isnan(rows), fill, rows), dtype=torch.float32)
+    return torch.as_tensor(imputed(schema.features, rows), dtype=torch.float32)
 
 
 def _classes(schema: Schema, train: pd.DataFrame, held: pd.DataFrame) -> tuple[Value, ...]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from grace.errors import GraceError
+from grace.schema.parsing import comma_separated
 
 ANY = "*"
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -58,7 +59,7 @@ class Hosts:
 def hosts_of(host: str, allowed: Iterable[str] = ()) -> Hosts:
     """The names of a server that listens at `host`. At 0.0.0.0 or ::, those of this machine and all numeric addresses.
     Names in `allowed` may be joined by commas."""
-    names = frozenset(_checked(name) for given in allowed for name in given.split(",") if name.strip())
+    names = frozenset(_checked(name) for name in comma_separated(allowed))
     address = _address(host)
     if host and not (address is not None and address.is_unspecified):
         return Hosts(LOCAL | {name_of(f"[{host}]" if ":" in host else host)}, names)

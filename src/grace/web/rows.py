@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.models.base import fill_value
-from grace.schema.columns import EARLIEST, LATEST, date_text, days, is_date, is_small, said_as
+from grace.schema.columns import EARLIEST, LATEST, date_text, days, fill_value, is_date, is_small, said_as
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.schema.frames import all_said, said
 from grace.schema.groups import gathered, has_groups

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 
 from grace.errors import GraceError, pip_install
+from grace.schema.parsing import comma_separated
 from grace.web.middleware import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def server_of(app: FastAPI, proxies: Sequence[str] = ()) -> Server:
 
 def proxies_of(given: Iterable[str]) -> list[str]:
     """Addresses or networks of servers in front, as people write them: several may be joined by commas."""
-    found = [part.strip() for one in given for part in one.split(",") if part.strip()]
+    found = comma_separated(given)
     for part in found:
         try:
             ipaddress.ip_network(part)
