@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from grace import Explainer, GraceError, datasets, training
-from grace.models.base import MISSING
+from grace.schema.features import MISSING
 
 
 def table(n: int = 240, seed: int = 0) -> pd.DataFrame:
