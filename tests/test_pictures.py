@@ -6,6 +6,7 @@ import io
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -232,9 +233,8 @@ def test_regions_of_a_plane_are_exact() -> None:
     outside = sum(map(area, region(-values, x, y)))
     assert inside + outside == pytest.approx(2)
     assert outside == pytest.approx(1.3 - 0.5)  # of 0 <= x <= 1.3 - y over 0 <= y <= 1
-    for a, b in border(values, x, y):
-        assert sum(a) == pytest.approx(1.3)
-        assert sum(b) == pytest.approx(1.3)
+    for point in chain.from_iterable(border(values, x, y)):
+        assert sum(point) == pytest.approx(1.3)
 
 
 def test_the_border_of_a_saddle_bounds_its_region() -> None:
@@ -246,6 +246,18 @@ def test_the_border_of_a_saddle_bounds_its_region() -> None:
         lines = border(values, nodes, nodes)
         assert len(lines) == 2
         assert all(frozenset(found) in edges for found in lines)
+
+
+def test_regions_have_holes_and_hold_zero_and_infinity() -> None:
+    nodes = np.array([0.0, 1.0, 2.0, 3.0])
+    values = np.pad([[-1.0, -1.0], [-1.0, -1.0]], 1, constant_values=1.0)
+    outline, hole = sorted(region(values, nodes, nodes), key=area, reverse=True)
+    assert (area(outline), area(hole)) == pytest.approx((9, 4 - 4 * 0.5**3))
+    assert len(border(values, nodes, nodes)) == 1
+    for value in (0.0, np.inf):
+        (shape,) = region(np.full((4, 4), value), nodes, nodes)
+        assert area(shape) == pytest.approx(9)
+    assert region(np.full((4, 4), -np.inf), nodes, nodes) == []
 
 
 def test_whole_numbers_are_blocks() -> None:

@@ -314,7 +314,7 @@ def test_serving_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     written(tmp_path / "s", "rate")
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     said = run("serve", tmp_path / "s")
-    assert (said.exit_code, "pip install fastapi jinja2" in said.output) == (1, True)
+    assert (said.exit_code, "pip install fastapi python-multipart" in said.output) == (1, True)
 
 
 def test_a_file_that_is_no_database_is_said(tmp_path: Path) -> None:

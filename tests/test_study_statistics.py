@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -169,6 +170,21 @@ def test_holm_rejects_step_by_step(ps: list[float]) -> None:
                 break
             rejected.add(i)
         assert {i for i, p in enumerate(adjusted) if p < alpha} == rejected
+
+
+@given(st.lists(st.floats(0, 1), max_size=6))
+def test_holm_by_its_definition(ps: list[float]) -> None:
+    expected, least = [0.0] * len(ps), 0.0
+    for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
+        least = max(least, min(1.0, (len(ps) - rank) * ps[i]))
+        expected[i] = least
+    assert statistics.holm(ps) == pytest.approx(expected, abs=1e-12)
+
+
+def test_holm_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "statsmodels.stats.multitest", None)
+    with pytest.raises(GraceError, match=r"needs statsmodels: pip install .* statsmodels"):
+        statistics.holm([0.5])
 
 
 def test_no_answers_no_test() -> None:

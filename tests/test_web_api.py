@@ -252,7 +252,7 @@ def test_serving_names_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, missing, None)
             said = CliRunner().invoke(main, ["serve", str(tmp_path / "model"), "--port", "0"])
-            assert (said.exit_code, "pip install fastapi jinja2" in said.output) == (1, True)
+            assert (said.exit_code, "pip install fastapi python-multipart" in said.output) == (1, True)
 
 
 def test_questions_that_wait_together_get_the_answers_they_get_alone(cancer: Served) -> None:

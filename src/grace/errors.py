@@ -22,8 +22,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "plot": ("matplotlib",),
     "ray": ("pyarrow", "ray[data]"),
     "reproduce": ("lime", "matplotlib", "shap"),
-    "study": ("fastapi", "jinja2", "lime", "matplotlib", "python-multipart", "uvicorn"),
-    "web": ("fastapi", "jinja2", "python-multipart", "uvicorn"),
+    "study": ("fastapi", "lime", "matplotlib", "python-multipart", "statsmodels", "uvicorn"),
+    "web": ("fastapi", "python-multipart", "uvicorn"),
 }
 """The packages of each extra, as in pyproject.toml without versions."""
 

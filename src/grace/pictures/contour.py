@@ -1,41 +1,32 @@
-"""Regions and borders on a grid of values, by marching squares."""
+"""Regions and borders on a grid of values, by contourpy."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
+from contourpy import FillType, LineType, contour_generator
 
 from grace.pictures.drawing import Point
 from grace.schema.features import Floats
 
 Shape = tuple[Point, ...]
 
+LEVEL = -float(np.finfo(float).tiny)  # contourpy fills what lies above the level; 0 itself has to be inside
+
 
 def region(values: Floats, x: Floats, y: Floats) -> list[Shape]:
-    """Shapes that together cover where `values` (y, x), read linearly between the nodes, are at least 0.
-    They do not overlap."""
-    inside = values >= 0
-    count = inside[:-1, :-1].astype(int) + inside[:-1, 1:] + inside[1:, :-1] + inside[1:, 1:]
-    shapes: list[Shape] = []
-    plain, xs, ys = values.tolist(), x.tolist(), y.tolist()
-    turns = np.argwhere(np.diff(np.pad(count == 4, ((0, 0), (1, 1))).astype(int), axis=1)).tolist()
-    for (i, a), (_, b) in zip(turns[::2], turns[1::2], strict=True):  # runs of cells that are inside altogether
-        shapes.append(((xs[a], ys[i]), (xs[b], ys[i]), (xs[b], ys[i + 1]), (xs[a], ys[i + 1])))
-    mixed = np.argwhere((count > 0) & (count < 4)).tolist()
-    return shapes + [_part(plain, xs, ys, i, j)[0] for i, j in mixed]
+    """Outlines of where `values` (y, x), interpolated linearly between the nodes, are at least 0. Holes are outlines
+    in the opposite direction, which the nonzero rule of SVG and matplotlib leaves empty."""
+    filled: Any = contour_generator(x, y, _finite(values), fill_type=FillType.OuterOffset).filled(LEVEL, np.inf)
+    return [_shape(points[a : b - 1]) for points, offsets in zip(*filled, strict=True) for a, b in pairwise(offsets)]
 
 
 def border(values: Floats, x: Floats, y: Floats) -> list[Shape]:
-    """Short lines that together are where `values` cross 0."""
-    inside = values >= 0
-    count = inside[:-1, :-1].astype(int) + inside[:-1, 1:] + inside[1:, :-1] + inside[1:, 1:]
-    lines: list[Shape] = []
-    plain, xs, ys = values.tolist(), x.tolist(), y.tolist()
-    for i, j in np.argwhere((count > 0) & (count < 4)).tolist():
-        crossings = _part(plain, xs, ys, i, j)[1]
-        if not inside[i, j]:  # the outline was entered first: begin where it is left
-            crossings = (*crossings[1:], crossings[0])
-        lines += [crossings[k : k + 2] for k in range(0, len(crossings), 2)]
-    return lines
+    """Lines where `values` cross 0."""
+    lines: Any = contour_generator(x, y, _finite(values), line_type=LineType.Separate).lines(LEVEL)
+    return [_shape(line) for line in lines]
 
 
 def blocks(nodes: Floats, values: Floats, axis: int) -> tuple[Floats, Floats]:
@@ -44,19 +35,10 @@ def blocks(nodes: Floats, values: Floats, axis: int) -> tuple[Floats, Floats]:
     return ends, np.repeat(values, 2, axis=axis)
 
 
-def _part(values: list[list[float]], x: list[float], y: list[float], i: int, j: int) -> tuple[Shape, Shape]:
-    """The part of one cell that is inside, and the points where its outline crosses 0."""
-    corners = [(i, j), (i, j + 1), (i + 1, j + 1), (i + 1, j)]
-    shape: list[Point] = []
-    crossings: list[Point] = []
-    for k, (p, q) in enumerate(corners):
-        r, s = corners[(k + 1) % 4]
-        a, b = values[p][q], values[r][s]
-        if a >= 0:
-            shape.append((x[q], y[p]))
-        if (a >= 0) != (b >= 0):
-            t = a / (a - b)
-            crossing = (x[q] + t * (x[s] - x[q]), y[p] + t * (y[r] - y[p]))
-            shape.append(crossing)
-            crossings.append(crossing)
-    return tuple(shape), tuple(crossings)
+def _finite(values: Floats) -> Floats:
+    """Infinite values as large ones, since contourpy leaves out the cells around infinite ones."""
+    return np.clip(values, -1e300, 1e300)
+
+
+def _shape(points: Floats) -> Shape:
+    return tuple((x, y) for x, y in points.tolist())

@@ -19,10 +19,10 @@ import pandas as pd
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException as Refusal
 
 from grace import __version__
+from grace.pictures.html import environment
 from grace.study.controls import controls, read
 from grace.study.design import MODEL, RESPONSES, Study, load
 from grace.study.store import Answer, Participant, Store, completion_code
@@ -197,8 +197,7 @@ class Pages:
 
     def __init__(self, study: Study) -> None:
         self.study = study
-        loader = PackageLoader("grace.study", "templates")
-        self.templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        self.templates = environment("grace.study")
 
     def welcome(self, token: str, errors: list[tuple[str, str]] | None = None) -> HTMLResponse:
         text = self.study.consent or CONSENT.format(job=JOBS[self.study.task])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special, stats
 
-from grace.errors import GraceError
+from grace.errors import GraceError, pip_install
 
 LEVEL = 0.95
 Numbers = Sequence[float]
@@ -81,12 +81,11 @@ def fisher(a: Numbers, b: Numbers) -> Test | None:
 
 def holm(ps: Sequence[float]) -> list[float]:
     """p-values adjusted for their number (Holm 1979)."""
-    out = [0.0] * len(ps)
-    least = 0.0
-    for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
-        least = max(least, min(1.0, (len(ps) - rank) * ps[i]))
-        out[i] = least
-    return out
+    try:
+        from statsmodels.stats.multitest import multipletests
+    except ImportError as reason:
+        raise GraceError(f"Holm's correction needs statsmodels: {pip_install('study')}") from reason
+    return list(map(float, multipletests(ps, method="holm")[1]))
 
 
 # -- effects ----------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from fastapi.responses import RedirectResponse
 
 from grace import __version__
 from grace.errors import GraceError
-from grace.pictures import STYLE
-from grace.pictures.report import LOOK
+from grace.pictures.report import TEMPLATES
 from grace.schema.schema import Schema
 from grace.schema.words import DEFAULT
 from grace.text import languages
@@ -68,7 +67,7 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
     app = FastAPI(title="GRACE", version=__version__, docs_url=None, redoc_url=None, lifespan=life)
     app.mount("/static", CachedStaticFiles(packages=[("grace.web", "static")]))
     app.include_router(api.router(offered))
-    look = STYLE + LOOK
+    look = TEMPLATES.get_template("look.css").render()
 
     @app.get("/health", summary="Whether the server answers, and for which models", responses=api.REFUSED_READING)
     async def health() -> api.Health:

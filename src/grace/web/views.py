@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl, urlencode
 import numpy as np
 from fastapi import HTTPException, Request, Response
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from grace.errors import GraceError
 from grace.explain.explanation import Explanation
 from grace.pictures.drawing import percent
+from grace.pictures.html import environment
 from grace.pictures.probabilities import cutoff_words
 from grace.pictures.report import cell_text, checks
 from grace.pictures.single import question, reading, remaining, words_of
@@ -41,11 +41,8 @@ class Pages:
     def __init__(self, models: Mapping[str, Served]) -> None:
         self.models = models
         self.several = len(models) > 1
-        loader = PackageLoader("grace.web", "templates")
-        self.templates = templates = Environment(
-            loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-        )
-        templates.globals["plainly"] = plainly
+        self.templates = environment("grace.web")
+        self.templates.globals["plainly"] = plainly
 
     async def read(self, request: Request) -> tuple[list[tuple[str, str]], State, list[GraceError]]:
         """What the address asks for; it may be long, so that others are served meanwhile."""

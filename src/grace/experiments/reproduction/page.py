@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 
 from grace.experiments.reproduction import paper
 from grace.experiments.reproduction.tables import MEAN
-from grace.pictures.report import document
+from grace.pictures.html import report_environment
 
 SIMULATED = (
     "Readers here are simulated: programs that know a text, the row and the table. Nobody was asked; only the figures "
@@ -233,40 +232,24 @@ def table(heads: list[str], lines: list[list[str]]) -> str:
     return "\n".join([line(heads), rule, *map(line, lines)])
 
 
-MORE = """<style>
-main.grace{max-width:80rem} .grace td,.grace th{font-size:.8rem;padding:.3rem .6rem .3rem 0}
-.grace td:first-child{white-space:nowrap} .grace img{max-width:100%;background:#fff;padding:.4rem}
-.grace h3{font-size:.95rem;margin:1.2rem 0 .2rem}
-</style>"""
-
-
 def page(frames: dict[str, pd.DataFrame], said: list[str], place: Path) -> str:
     """All tables, and the figures that lie in the directory, as a page that needs nothing else."""
-    parts = [MORE, "<h1>The paper's experiments, again</h1>", *(f"<p>{escape(line)}</p>" for line in said)]
-    for name, frame in frames.items():
-        parts.append(f"<h2>{escape(TITLES[name])}</h2><p class=grace-soft>{escape(NOTES[name])}</p>")
-        for picture in PICTURES.get(name, (name,)):
-            parts.append(_picture(place / f"{picture}.svg", TITLES[name]))
-        parts += [_html(block) for block in blocks(name, frame)]
-    if "table3" in frames and len(differences(frames["table3"])[2]):
-        parts.append("<h2>Cells that differ by more than two standard deviations</h2>")
-        parts.append(_html(differences(frames["table3"])))
-    return document("The paper's experiments, again", "".join(parts))
+    sections = [
+        (TITLES[name], NOTES[name], _pictures(name, place), blocks(name, frame)) for name, frame in frames.items()
+    ]
+    template = report_environment("grace.experiments").get_template("reproduction.html")
+    return template.render(
+        title="The paper's experiments, again",
+        said=said,
+        sections=sections,
+        differing=differences(frames["table3"]) if "table3" in frames else ("", [], []),
+    )
 
 
-def _picture(path: Path, title: str) -> str:
-    if not path.exists():
-        return ""
-    data = b64encode(path.read_bytes()).decode()
-    return f'<p><img alt="{escape(title)}" src="data:image/svg+xml;base64,{data}"></p>'
-
-
-def _html(block: Block) -> str:
-    title, heads, lines = block
-    top = "".join(f"<th scope=col>{escape(h)}</th>" for h in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>" for cells in lines)
-    head = f"<h3>{escape(title)}</h3>" if title else ""
-    return f"{head}<div class=grace-scroll><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
+def _pictures(name: str, place: Path) -> list[str]:
+    """The figures of a part that lie in the directory, in base64."""
+    paths = [place / f"{picture}.svg" for picture in PICTURES.get(name, (name,))]
+    return [b64encode(path.read_bytes()).decode() for path in paths if path.exists()]
 
 
 def _pm(mean: float, sd: float, digits: int) -> str:
