@@ -21,7 +21,7 @@ from torch import nn
 import grace
 from grace.cli import main
 from grace.models.files import model_file, read
-from grace.scale.explainers import given, load_given, received
+from grace.scale.saved_explainer import given, load_given, received
 from kinds import CLASSES, KINDS, MIXED, NUMBERS, YES
 
 xgboost = pytest.importorskip("xgboost")

@@ -16,9 +16,10 @@ from click.testing import CliRunner
 import grace
 from grace import GraceError
 from grace.cli import main
-from grace.scale import manifest, read, rejects, run
-from grace.scale.explainers import given, load_given
-from grace.scale.manifest import JobFolder
+from grace.scale import job_folder as manifest
+from grace.scale import read, rejects, run
+from grace.scale.job_folder import JobFolder
+from grace.scale.saved_explainer import given, load_given
 from scaling import contents, loans, saved_explainer
 
 EARLIER = Path(__file__).parent / "data" / "job-0.1"

@@ -18,9 +18,10 @@ from click.testing import CliRunner
 import grace
 from grace import GraceError
 from grace.cli import main
-from grace.scale import manifest, read, rejects, run
+from grace.scale import job_folder as manifest
+from grace.scale import read, rejects, run
 from grace.scale.budget import Budget
-from grace.scale.manifest import JobFolder
+from grace.scale.job_folder import JobFolder
 from grace.scale.pool import Pool
 from grace.schema.tables.table_file import TableFile
 from scaling import children, command, contents, loans, saved_explainer

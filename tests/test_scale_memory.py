@@ -13,7 +13,7 @@ from grace import GraceError
 from grace.problem.budget import LEAST, bytes_of
 from grace.scale import run
 from grace.scale.budget import CUDA, MEMORY, PROCESS, READER, Budget, cuda_build_bytes
-from grace.scale.explainers import given
+from grace.scale.saved_explainer import given
 from grace.schema.tables.table_file import TableFile
 from scaling import command, peak_of, wide_explainer, wide_rows
 

@@ -23,8 +23,9 @@ import grace
 from grace import GraceError
 from grace.cli import main
 from grace.cli.jobs import job_bar
-from grace.scale import manifest, read, rejects, run
-from grace.scale.manifest import JobFolder
+from grace.scale import job_folder as manifest
+from grace.scale import read, rejects, run
+from grace.scale.job_folder import JobFolder
 from grace.schema import files
 from scaling import SRC, children, command, contents, loans, saved_explainer
 
@@ -196,7 +197,7 @@ def test_a_worker_that_was_left_behind_keeps_the_folder_until_it_ends(world, tmp
 def test_a_model_that_fails_but_once(world, tmp_path):
     """The rows set aside in a part that was not finished are those of the part when it is done again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest.Place, "answers", lambda *_: (_ for _ in ()).throw(Killed()))
+        patch.setattr(manifest.JobFolder, "answers", lambda *_: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
             run(world.model, world.rows, tmp_path / "out", **{**HOW, "part_rows": 70})
     place = JobFolder(tmp_path / "out")

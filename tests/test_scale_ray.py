@@ -19,7 +19,7 @@ from grace import GraceError
 from grace.problem.budget import LEAST
 from grace.scale import explain_dataset, run
 from grace.scale.cluster import PROCESS, BatchActor, Needs
-from grace.scale.explainers import saved_files
+from grace.scale.saved_explainer import saved_files
 from scaling import children, command, contents, loans, saved_explainer
 
 ray = pytest.importorskip("ray", reason="ray is not installed: no test on a cluster")

@@ -17,7 +17,7 @@ import grace
 from grace import GraceError
 from grace.scale import read, run
 from grace.scale.budget import rows_per_part
-from grace.scale.carrying import names_beside
+from grace.scale.extra_columns import names_beside
 from scaling import loans, saved_explainer
 
 HOW = {"workers": 0, "part_rows": 20, "method": "gradient"}

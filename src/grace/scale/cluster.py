@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from grace.errors import GraceError, pip_install
 from grace.problem.budget import LEAST, bytes_of, said_bytes
 from grace.scale.budget import cuda_build_bytes
-from grace.scale.carrying import Carried, names_beside
-from grace.scale.explainers import given, load_given, received
+from grace.scale.extra_columns import Carried, names_beside
+from grace.scale.saved_explainer import given, load_given, received
 from grace.schema.tables.arrow import first_line
 from grace.schema.tables.table_file import ROW, Part, TableFile
 
@@ -72,7 +72,7 @@ class BatchActor:
     """Explains batches of a dataset. The explainer comes as the bytes of its files, so that no disk need be shared."""
 
     def __init__(self, explainer: Any, device: str, question: Mapping[str, Any]) -> None:
-        from grace.scale.answers import JobQuestion, check
+        from grace.scale.arrow_answers import JobQuestion, check
         from grace.scale.worker import room
 
         with received(_got(explainer)) as reference:
@@ -86,7 +86,7 @@ class BatchActor:
         import numpy as np
         import pyarrow as pa
 
-        from grace.scale.answers import explain_part
+        from grace.scale.arrow_answers import explain_part
 
         n = len(rows)
         names = self.explainer.schema.columns

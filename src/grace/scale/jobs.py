@@ -13,10 +13,10 @@ from grace.problem.budget import LEAST, bytes_of
 from grace.problem.target_range import TargetRange
 from grace.scale import results
 from grace.scale.budget import MEMORY, Budget, rows_per_part
-from grace.scale.carrying import Carried
-from grace.scale.explainers import given, load_given
-from grace.scale.manifest import JobFolder
+from grace.scale.extra_columns import Carried
+from grace.scale.job_folder import JobFolder
 from grace.scale.pool import Pool
+from grace.scale.saved_explainer import given, load_given
 from grace.schema.tables.table_file import Part, TableFile
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _here(
     """All parts in this process, by the explainer that is there already, if one is."""
     import torch
 
-    from grace.scale.answers import JobQuestion
+    from grace.scale.arrow_answers import JobQuestion
     from grace.scale.worker import Worker, room
 
     threads = torch.get_num_threads()

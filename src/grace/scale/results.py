@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.scale.manifest import BEFORE, MANIFEST, JobFolder
-from grace.scale.records import (
+from grace.scale.job_folder import BEFORE, MANIFEST, JobFolder
+from grace.scale.part_records import (
     ANSWERS,
     REPAIR,
     Damage,

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from grace.errors import GraceError
 from grace.problem.budget import LEAST, usual
-from grace.scale.manifest import JobFolder
+from grace.scale.job_folder import JobFolder
 from grace.schema.tables.arrow import first_line
 from grace.schema.tables.table_file import Lost, Part
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
-    from grace.scale.answers import JobQuestion
+    from grace.scale.arrow_answers import JobQuestion
 
 
 WATCH = 0.1  # seconds between looks at whether the job is still there
@@ -35,8 +35,8 @@ class Worker:
     """An explainer, a question, the folder that the answers go to, and the columns that are carried along."""
 
     def __init__(self, explainer: Explainer, question: JobQuestion, place: JobFolder, carried: str = "") -> None:
-        from grace.scale.answers import check
-        from grace.scale.carrying import Carried
+        from grace.scale.arrow_answers import check
+        from grace.scale.extra_columns import Carried
 
         self.explainer, self.question, self.place = explainer, question, place
         self.carried = Carried.of_text(carried)
@@ -45,8 +45,8 @@ class Worker:
     @classmethod
     def of(cls, work: Mapping[str, Any], device: str = "cpu") -> Worker:
         """By what a message says."""
-        from grace.scale.answers import JobQuestion
-        from grace.scale.explainers import load_given
+        from grace.scale.arrow_answers import JobQuestion
+        from grace.scale.saved_explainer import load_given
 
         explainer = load_given(work["explainer"], device)
         question = JobQuestion.of(work["question"], room(explainer, work["memory"], work.get("workers", 1)))
@@ -54,7 +54,7 @@ class Worker:
 
     def do(self, part: Part) -> int:
         """Explain a part and write its files; gives how many rows it had."""
-        from grace.scale.answers import explain_part
+        from grace.scale.arrow_answers import explain_part
 
         table, rejects = explain_part(self.explainer, part, self.question, self.carried)
         self.place.write_part(part.number, table, [astuple(r) for r in rejects])

@@ -15,7 +15,7 @@ from grace.problem.answers import Answers
 from grace.problem.background import random_rows
 from grace.problem.target_range import TargetRange
 from grace.proofs.certificate import PROVEN
-from grace.scale.carrying import Carried
+from grace.scale.extra_columns import Carried
 from grace.scale.rejected_rows import Reject, halved, sift
 from grace.schema.columns import MOST_EXACT, SPANS, TIMES, is_date, is_small
 from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from grace.errors import GraceError
-from grace.scale.records import (
+from grace.scale.part_records import (
     ANSWERS,
     RECORDS,
     REJECTS,
