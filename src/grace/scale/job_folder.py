@@ -39,7 +39,7 @@ from grace.scale.part_records import (
     records_of_parts,
     rejects_of,
 )
-from grace.schema.files import hash_of_file, remove, write_durably
+from grace.schema.files import hash_if_exists, remove, write_durably
 from grace.schema.parsing import fitted, read_json, read_text
 from grace.schema.tables.spreadsheets import defused
 
@@ -113,7 +113,7 @@ class JobFolder:
         known = self.manifest()
         found = damage(self.folder, *self.recorded(known))
         written = (known or {}).get("done", {}).get("rejects")
-        whole = hash_of_file(self.folder / SET_ASIDE)
+        whole = hash_if_exists(self.folder / SET_ASIDE)
         if whole is None or written is None or whole == written:
             return found
         return Damage({**found.changed, SET_ASIDE: None}, found.strangers)
@@ -219,7 +219,7 @@ class JobFolder:
             "explained": explained,
             "not_explained": rows - explained,
             "set_aside": aside,
-            "rejects": hash_of_file(self.folder / SET_ASIDE),
+            "rejects": hash_if_exists(self.folder / SET_ASIDE),
             "parts": {name_of(part): record.said() for part, record in records.items()},
         }
         self.write_manifest({**about, "done": totals})

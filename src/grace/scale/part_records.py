@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from grace.errors import GraceError
-from grace.schema.files import hash_of_file, remove, write_durably
+from grace.schema.files import hash_if_exists, remove, write_durably
 
 ANSWERS, REJECTS, RECORDS = "answers", "rejects", "parts"
 REPAIR = "the same command with --repair (repair=True) does the part again"
@@ -67,7 +67,7 @@ class Record:
 
     def holds(self, folder: Path) -> bool:
         """Whether the files are there, as they were written."""
-        return all(hash_of_file(folder / name) == known for name, known in self.files.items())
+        return all(hash_if_exists(folder / name) == known for name, known in self.files.items())
 
 
 def number_of(path: Path) -> int | None:
@@ -156,7 +156,7 @@ def damage(folder: Path, records: Mapping[int, Record], unreadable: Sequence[int
     changed: dict[str, int | None] = {record_of(part): part for part in unreadable}
     for part in sorted(present(folder, records)):
         for name, known in records[part].files.items():
-            if hash_of_file(folder / name) != known:
+            if hash_if_exists(folder / name) != known:
                 changed[name] = part
     return Damage(changed, strangers(folder, beside(folder), records, unreadable))
 

@@ -16,6 +16,7 @@ from grace.errors import GraceError
 from grace.explain.saved_header import HEAD, head_of
 from grace.explain.saved_model import needed_file
 from grace.models.files import model_file
+from grace.schema.files import hash_of_file
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
@@ -84,7 +85,7 @@ def given(
     file either, or has to stay on its device (unless it may go `anywhere`), is told by what its model says."""
     if isinstance(explainer, str | Path):
         folder = Path(explainer)
-        file = needed_file(folder, model)
+        file = needed_file(folder, head_of(folder), model)
         yield Given(folder, hash_of(folder), model="" if file is None else file.spec)
         return
     if model is not None:
@@ -148,12 +149,7 @@ def hash_of(folder: Path) -> str:
     """A hash of the files of a saved explainer."""
     digest = hashlib.sha256()
     for path in saved_files(folder):
-        digest.update(path.name.encode() + b"\0")
-        try:
-            with path.open("rb") as stream:
-                digest.update(hashlib.file_digest(stream, "sha256").digest())
-        except OSError as reason:
-            raise GraceError(f"{path} cannot be read: {reason.strerror}") from reason
+        digest.update(path.name.encode() + b"\0" + bytes.fromhex(hash_of_file(path)))
     return digest.hexdigest()
 
 
