@@ -1,27 +1,25 @@
-"""The explained rows of a part as a table: one line per answer, and what became of the features of its row."""
+"""Explains the rows of a part, and writes the answers as an Arrow table with one line each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from grace.explain.answer_columns import NEW, OLD, answer_lines, in_lines, notes_cell
 from grace.methods import METHODS
 from grace.problem.answers import Answers
 from grace.problem.background import random_rows
-from grace.problem.target_range import TargetRange
 from grace.proofs.certificate import PROVEN
-from grace.scale.extra_columns import Carried
-from grace.scale.rejected_rows import Reject, halved, sift
+from grace.scale.extra_columns import ExtraColumns
+from grace.scale.question import JobQuestion
+from grace.scale.rejected_rows import Reject, bisect_failures, split_rejects
 from grace.schema.columns import MOST_EXACT, SPANS, TIMES, is_date, is_small
 from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.groups import flat
 from grace.schema.tables.table_file import ROW, Part
-from grace.text.sentence import notes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,64 +27,44 @@ if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
     from grace.explain.explanations import Explanations
 
-Places = npt.NDArray[np.int64]
-OLD, NEW = "old.", "new."  # before the name of a feature, for the value that it has and would have had
 
-
-@dataclass(frozen=True)
-class JobQuestion:
-    """What is asked about every row: the arguments of `explain`, whether missing cells are filled in, and how the
-    sentence is said, if it is wanted."""
-
-    settings: Mapping[str, Any]
-    impute: bool = False
-    text: Mapping[str, Any] | None = None
-
-    @classmethod
-    def of(cls, said: Mapping[str, Any], memory: int) -> JobQuestion:
-        """From JSON, with the memory that a process may use for rows."""
-        settings = {**said["settings"], "memory": memory}
-        if isinstance(settings.get("against"), dict):
-            settings["against"] = TargetRange(**settings["against"])
-        if said["impute"]:
-            settings["missing"] = "fill"
-        return cls(settings, said["impute"], said["text"])
-
-
-def check(explainer: Explainer, question: JobQuestion) -> None:
-    """Ask about a single row, so that what is wrong with the question shows before the first part."""
+def check_question(explainer: Explainer, question: JobQuestion) -> None:
+    """Explain a single row, so that errors in the question are raised before the first part."""
     rows = explainer.background_rows
-    some = random_rows(explainer.schema, 0) if rows is None else rows
-    explainer.explain(explainer.schema.decode(some[:1]), **question.settings)
+    rows = random_rows(explainer.schema, 0) if rows is None else rows
+    explainer.explain(explainer.schema.decode(rows[:1]), **question.settings)
 
 
 def explain_part(
-    explainer: Explainer, part: Part, question: JobQuestion, carried: Carried
+    explainer: Explainer, part: Part, question: JobQuestion, extra: ExtraColumns | None = None
 ) -> tuple[pa.Table, list[Reject]]:
-    """The answers to the rows of a part, by row, and the rows that were set aside."""
+    """The answers to the rows of a part, by row, and the rows that were rejected. Where the model fails on some rows,
+    they are found by bisection and rejected."""
     import pyarrow as pa
 
-    frame, rejects = sift(part, explainer.schema, missing=question.impute)
+    frame, rejects = split_rejects(part, explainer.schema, missing=question.impute)
     found: list[tuple[pd.DataFrame, pa.Table]] = []
     failed: dict[Any, str] = {}
     if frame is not None:
-        found, failed = halved(frame, lambda rows: table_of(explainer.explain(rows, **question.settings), question))
+        found, failed = bisect_failures(
+            frame, lambda rows: to_arrow(explainer.explain(rows, **question.settings), question)
+        )
     rejects += [Reject(int(row), None, reason) for row, reason in failed.items()]
-    pieces = [layout(explainer, question).empty_table(), *(table for _, table in found)]
+    pieces = [answer_schema(explainer, question).empty_table(), *(table for _, table in found)]
     answers = pa.concat_tables(pieces).combine_chunks()
-    if carried.names:
+    if extra is not None and extra.names:
         numbers = [] if part.rows is None else part.rows[ROW].to_numpy()
-        answers = carried.beside(answers, part.rows, np.searchsorted(numbers, answers["row"].to_numpy()))
+        answers = extra.add_to(answers, part.rows, np.searchsorted(numbers, answers["row"].to_numpy()))
     return answers, sorted(rejects, key=lambda r: r.row)
 
 
-def layout(explainer: Explainer, question: JobQuestion) -> pa.Schema:
-    """The columns of the answers and their types, the same for every part. The value that a feature has need not be in
-    its domain, as that which it would have had is: a whole number may have decimals there."""
+def answer_schema(explainer: Explainer, question: JobQuestion) -> pa.Schema:
+    """The columns of the answers and their types, the same for every part. Old values need not be in the domain of
+    their feature, as new values are: where whole numbers are expected, a row may have decimals."""
     import pyarrow as pa
 
     classes = explainer.model.classes
-    kept = "domain" in METHODS[question.settings.get("method", explainer.settings.method)].promises
+    in_domain = "domain" in METHODS[question.settings.get("method", explainer.settings.method)].promises
     fields = [
         ("row", pa.int64()),
         ("rank", pa.int32()),
@@ -102,65 +80,51 @@ def layout(explainer: Explainer, question: JobQuestion) -> pa.Schema:
         fields.append(("proven", pa.bool_()))
     fields += [("text", pa.string()), ("notes", pa.string())]
     for f in flat(explainer.schema).features:
-        fields += [(OLD + f.name, _type_of_feature(f, kept=False)), (NEW + f.name, _type_of_feature(f, kept))]
+        old, new = _type_of_feature(f, in_domain=False), _type_of_feature(f, in_domain)
+        fields += [(OLD + f.name, old), (NEW + f.name, new)]
     return pa.schema(fields)
 
 
-def table_of(batch: Explanations, question: JobQuestion) -> pa.Table:
-    """One line per answer, those of a row one after another: classes, success, how many features change, how far, and
-    what from and to, with what follows them; what stays is empty. Sentences and notes are there if they were asked
-    for."""
+def to_arrow(batch: Explanations, question: JobQuestion) -> pa.Table:
+    """One line per answer, those of a row one after another: classes, success, number of changed features, distance,
+    and the old and new value of every feature that changes, null for the others. Sentences and notes are null unless
+    they were asked for."""
     import pyarrow as pa
 
-    kind = layout(batch.explainer, question)
-    a, place, rank = lines_of(batch.answers)
+    schema = answer_schema(batch.explainer, question)
+    a, rows, rank = answer_lines(batch.answers)
     classes = np.array(batch.explainer.model.classes, dtype=object)
     columns: dict[str, Any] = {
-        "row": np.asarray(batch.index, dtype=np.int64)[place],
+        "row": np.asarray(batch.index, dtype=np.int64)[rows],
         "rank": rank.astype(np.int32),
         "success": a.success,
-        "original_class": _cells(_class_of(a.before, classes), kind.field("original_class").type),
-        "contrast_class": _cells(_class_of(a.after, classes), kind.field("contrast_class").type, ~a.success),
+        "original_class": _cells(_class_of(a.before, classes), schema.field("original_class").type),
+        "contrast_class": _cells(_class_of(a.after, classes), schema.field("contrast_class").type, ~a.success),
         "features": a.changed.sum(axis=1).astype(np.int32),
         "distance": a.distance,
         "proven": a.proof == PROVEN,
         **_probabilities(batch, a),
-        **_words(batch, question, len(place)),
+        **_sentences(batch, question, len(rows)),
     }
     narrow = batch.explainer.model.black_box
-    ends = {OLD: batch.schema.decode(a.rows, narrow=narrow), NEW: batch.schema.decode(a.contrast, narrow=narrow)}
+    values = {OLD: batch.schema.decode(a.rows, narrow=narrow), NEW: batch.schema.decode(a.contrast, narrow=narrow)}
     codes = {OLD: a.rows, NEW: a.contrast}
     for j, feature in enumerate(batch.schema.features):
-        other = a.contrast[:, j] != a.rows[:, j]
+        changed = a.contrast[:, j] != a.rows[:, j]
         for name in columns_of(feature):
-            for end, frame in ends.items():
-                cells = pd.Series(codes[end][:, j]) if is_small(feature) else frame[name]  # as they are said
-                columns[end + name] = _sparse(cells, other, kind.field(end + name).type)
-    return pa.table({f.name: columns[f.name] for f in kind}, schema=kind)
-
-
-def lines_of(found: Answers) -> tuple[Answers, Places, Places]:
-    """All answers, those of a row one after another, with the place of the row and the rank of each, from 1. A row
-    without an answer has one line."""
-    every = (found, *found.alternatives)
-    kept = [np.flatnonzero(a.success | (i == 0)) for i, a in enumerate(every)]
-    place = np.concatenate(kept)
-    order = np.argsort(place, kind="stable")
-    place = place[order]
-    rank = np.arange(len(place)) - np.searchsorted(place, place) + 1
-    if len(every) == 1:
-        return found, place, rank
-    lines = Answers.join([a.select(k) for a, k in zip(every, kept, strict=True)])
-    return lines.select(order), place, rank
+            for prefix, frame in values.items():
+                cells = pd.Series(codes[prefix][:, j]) if is_small(feature) else frame[name]  # as in sentences
+                columns[prefix + name] = _sparse(cells, changed, schema.field(prefix + name).type)
+    return pa.table({f.name: columns[f.name] for f in schema}, schema=schema)
 
 
 def _class_of(scores: Floats, classes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The class with the highest score, or the number predicted."""
+    """The class with the highest score, or the predicted number of a regression."""
     return np.asarray(classes[scores.argmax(axis=1)]) if len(classes) else scores[:, 0]
 
 
 def _probabilities(batch: Explanations, a: Answers) -> dict[str, Any]:
-    """The probability that the model gives each class of the line, if it gives any."""
+    """The probabilities of the original and of the contrast class, null if the model gives none."""
     import pyarrow as pa
 
     model, n = batch.explainer.model, len(a.rows)
@@ -171,47 +135,43 @@ def _probabilities(batch: Explanations, a: Answers) -> dict[str, Any]:
     return {"probability_before": before, "probability_after": pa.array(after, mask=~a.success)}
 
 
-def _words(batch: Explanations, question: JobQuestion, lines: int) -> dict[str, Any]:
-    """The sentence of each line and its notes, none of which is an empty cell; nothing if they were not asked for."""
+def _sentences(batch: Explanations, question: JobQuestion, lines: int) -> dict[str, Any]:
+    """The sentence and the notes of each line; null if they were not asked for."""
     import pyarrow as pa
 
     if question.text is None:
         return dict.fromkeys(("text", "notes"), pa.nulls(lines, pa.string()))
-    every = [e for first in batch for e in (first, *first.alternatives)]
-    spoken = question.text.get("language")
-    noted = ["; ".join(notes(e, spoken or e.words.language)) for e in every]
-    return {"text": [e.text(**question.text) for e in every], "notes": noted}
+    every, language = list(in_lines(batch)), question.text.get("language")
+    return {"text": [e.text(**question.text) for e in every], "notes": [notes_cell(e, language) for e in every]}
 
 
 def _sparse(column: pd.Series[Any], changed: Bools, kind: pa.DataType) -> pa.Array:
-    """The cells that changed, and nothing elsewhere."""
+    """The cells that changed, and null elsewhere."""
     import pyarrow as pa
 
-    if not changed.any():  # as most of a wide table do not
+    if not changed.any():  # the usual case in a wide table
         return pa.nulls(len(changed), kind)
     values = _cells(column[changed].to_numpy(dtype=object), kind)
-    place = np.full(len(changed), -1, dtype=np.int64)
-    place[changed] = np.arange(int(changed.sum()))
-    return values.take(pa.array(place, mask=~changed))
+    positions = np.full(len(changed), -1, dtype=np.int64)
+    positions[changed] = np.arange(int(changed.sum()))
+    return values.take(pa.array(positions, mask=~changed))
 
 
 def _cells(values: np.ndarray[Any, Any], kind: pa.DataType, empty: Bools | None = None) -> pa.Array:
-    """Cells of a type; missing ones are left empty, as are those said to be."""
+    """Cells as an Arrow array of a type; missing cells and those marked as `empty` are null."""
     import pyarrow as pa
 
-    plain = np.asarray(values, dtype=object)
-    none = pd.isna(plain) if empty is None else pd.isna(plain) | empty
-    if pa.types.is_string(kind):
-        plain = np.array([None if gone else str(v) for v, gone in zip(plain, none, strict=True)], dtype=object)
-    elif pa.types.is_floating(kind):
-        plain = np.array([None if gone else float(v) for v, gone in zip(plain, none, strict=True)], dtype=object)
-    elif pa.types.is_integer(kind):
-        plain = np.array([None if gone else int(v) for v, gone in zip(plain, none, strict=True)], dtype=object)
-    return pa.array(plain, kind, mask=none, from_pandas=True)
+    cells = np.asarray(values, dtype=object)
+    null = pd.isna(cells) if empty is None else pd.isna(cells) | empty
+    tests = ((pa.types.is_string, str), (pa.types.is_floating, float), (pa.types.is_integer, int))
+    convert = next((to for test, to in tests if test(kind)), None)
+    if convert is not None:
+        cells = np.array([None if n else convert(v) for v, n in zip(cells, null, strict=True)], dtype=object)
+    return pa.array(cells, kind, mask=null, from_pandas=True)
 
 
 def _type_of(values: Sequence[Value]) -> pa.DataType:
-    """The type that holds all of the values; numbers where there are none, as a regression has no classes."""
+    """The type that holds all of the values; float64 if there are none, as for the classes of a regression."""
     import pyarrow as pa
 
     if values and all(isinstance(v, bool) for v in values):
@@ -223,8 +183,8 @@ def _type_of(values: Sequence[Value]) -> pa.DataType:
     return pa.string()
 
 
-def _type_of_feature(feature: Feature, kept: bool) -> pa.DataType:
-    """Whole numbers only where the method keeps to them (`kept`)."""
+def _type_of_feature(feature: Feature, in_domain: bool) -> pa.DataType:
+    """The type of a feature's values; whole numbers are int64 only if all values are in its domain (`in_domain`)."""
     import pyarrow as pa
 
     if not isinstance(feature, Numeric):
@@ -235,5 +195,5 @@ def _type_of_feature(feature: Feature, kept: bool) -> pa.DataType:
         return pa.duration("us")
     if is_date(feature):
         return pa.timestamp("us", "UTC" if "," in feature.dtype else None)
-    whole = bool(feature.integer) and kept and max(map(abs, feature.bounds)) <= MOST_EXACT
+    whole = bool(feature.integer) and in_domain and max(map(abs, feature.bounds)) <= MOST_EXACT
     return pa.int64() if whole else pa.float64()

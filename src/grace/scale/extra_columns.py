@@ -1,4 +1,4 @@
-"""Columns that are carried along beside the answers, such as the key of a row."""
+"""Columns of the input that are copied beside the answers, such as the key of a row."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.explain.answer_columns import unique_names
 from grace.schema.frames import some
 from grace.schema.tables.arrow import decoded
 from grace.schema.tables.table_file import ROW, TableFile
@@ -15,17 +16,17 @@ from grace.schema.tables.table_file import ROW, TableFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-INPUT = "input."  # before the name of a column that would else have that of an answer's
-
 
 @dataclass(frozen=True)
-class Carried:
-    """The columns and their types, as the answers have them."""
+class ExtraColumns:
+    """The names of the columns, and the types that they have in every part."""
 
-    kinds: pa.Schema
+    schema: pa.Schema
 
     @classmethod
-    def of(cls, table: TableFile, features: Sequence[str], target: str | None, only: Sequence[str] | None) -> Carried:
+    def of(
+        cls, table: TableFile, features: Sequence[str], target: str | None, only: Sequence[str] | None
+    ) -> ExtraColumns:
         """The columns of a table that are neither features nor the target, or those that are named (`only`)."""
         names = table.columns()
         for name in only or ():
@@ -39,55 +40,34 @@ class Carried:
         return cls(table.kinds(kept))
 
     @classmethod
-    def none(cls) -> Carried:
-        return cls.of_text("")
-
-    @classmethod
-    def of_text(cls, text: str) -> Carried:
-        """From what `text` gives; of nothing, no columns."""
+    def from_text(cls, text: str) -> ExtraColumns:
+        """The inverse of `to_text`; an empty text means no columns."""
         import pyarrow as pa
 
         return cls(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))) if text else pa.schema([]))
 
-    def text(self) -> str:
-        """As text, for other processes."""
-        return base64.b64encode(self.kinds.serialize().to_pybytes()).decode()
+    def to_text(self) -> str:
+        """The Arrow schema in Base64, for other processes."""
+        return base64.b64encode(self.schema.serialize().to_pybytes()).decode()
 
     @property
     def names(self) -> list[str]:
-        return list(self.kinds.names)
+        return list(self.schema.names)
 
-    def beside(self, answers: pa.Table, rows: pa.Table | None, places: Any) -> pa.Table:
-        """The answers with the columns behind the first of theirs: the cells of the rows at the `places`, one for each
-        answer."""
+    def add_to(self, answers: pa.Table, rows: pa.Table | None, positions: Any) -> pa.Table:
+        """The answers with the extra columns after their first column. `positions` are those of the row of each answer
+        among `rows`."""
         import pyarrow as pa
 
         columns: dict[str, Any] = {answers.column_names[0]: answers.column(0)}
-        for name, said in zip(self.names, self.said(answers.column_names), strict=True):
-            kind = self.kinds.field(name).type
-            columns[said] = pa.nulls(0, kind) if rows is None else _as(rows[name], kind).take(places)
+        for field, name in zip(self.schema, unique_names(self.names, answers.column_names), strict=True):
+            cells = pa.nulls(0, field.type) if rows is None else _cast(rows[field.name], field.type).take(positions)
+            columns[name] = cells
         return pa.table(columns | {n: answers[n] for n in answers.column_names[1:]})
 
-    def said(self, taken: Sequence[str]) -> list[str]:
-        """The names beside those that are `taken`."""
-        return names_beside(self.names, taken)
 
-
-def names_beside(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Names of columns that do not clash with those that are taken, nor with each other."""
-    used, out = {*taken, *names}, []
-    for name in names:
-        said = name
-        if name in taken:
-            while said in used:
-                said = INPUT + said
-            used.add(said)
-        out.append(said)
-    return out
-
-
-def _as(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Cells of the type that they have in all parts; empty text of CSV is a missing cell."""
+def _cast(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """Cells of the type that the column has in every part; an empty cell of CSV is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

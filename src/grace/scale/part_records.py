@@ -1,48 +1,43 @@
-"""What a job has written: a record per part, made before its files, and what has become of them since.
+"""Records of the parts of a job: how many rows were explained, and the SHA-256 of each file.
 
-A record has the hash of each file of a part. It is written before the files are, so that a file without a record is
-none of the job's, and a part whose files are not there yet is done again. When the job is finished, the records go into
-the manifest.
+The record of a part is written before its files. A file without a record was therefore not written by the job, and a
+part with missing files is explained again. When the job is finished, all records are moved into the manifest.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from grace.errors import GraceError
-from grace.schema.files import hash_if_exists, remove, write_durably
+from grace.schema.files import hash_if_exists, write_durably
 
-ANSWERS, REJECTS, RECORDS = "answers", "rejects", "parts"
-REPAIR = "the same command with --repair (repair=True) does the part again"
-STRANGER = "move it away, or give the command with --repair (repair=True), which removes it"
-HIDDEN = (".", "_")  # files that readers of a folder of Parquet pass over
+ANSWERS, REJECTS, RECORDS = "answers", "rejects", "parts"  # folders within that of a job
 
 
-def name_of(part: int) -> str:
+def part_name(part: int) -> str:
     return f"part-{part:06}"
 
 
-def answers_of(part: int) -> str:
+def answers_file(part: int) -> str:
     """The path of the answers of a part, within the folder of the job."""
-    return f"{ANSWERS}/{name_of(part)}.parquet"
+    return f"{ANSWERS}/{part_name(part)}.parquet"
 
 
-def rejects_of(part: int) -> str:
-    return f"{REJECTS}/{name_of(part)}.csv"
+def rejects_file(part: int) -> str:
+    return f"{REJECTS}/{part_name(part)}.csv"
 
 
-def record_of(part: int) -> str:
-    return f"{RECORDS}/{name_of(part)}.json"
+def record_file(part: int) -> str:
+    return f"{RECORDS}/{part_name(part)}.json"
 
 
 @dataclass(frozen=True)
-class Record:
-    """How many rows of a part have answers (`rows`), how many of them a contrast, how many rows were set aside, and the
-    SHA-256 of each file by its path in the folder of the job."""
+class PartRecord:
+    """The number of rows of a part that have answers (`rows`), of those with a contrast (`explained`) and of rejected
+    rows (`set_aside`), and the SHA-256 of each file by its path within the folder of the job."""
 
     rows: int
     explained: int
@@ -50,60 +45,61 @@ class Record:
     files: Mapping[str, str]
 
     @classmethod
-    def of(cls, said: Any) -> Record:
-        found = cls(said["rows"], said["explained"], said["set_aside"], dict(said["files"]))
+    def from_json(cls, data: Any) -> PartRecord:
+        found = cls(data["rows"], data["explained"], data["set_aside"], dict(data["files"]))
         counts = (found.rows, found.explained, found.set_aside)
         texts = (*found.files, *found.files.values())
         if not all(type(n) is int for n in counts) or not all(type(v) is str for v in texts):
             raise TypeError("a record has numbers and hashes")
         return found
 
-    def said(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     def write(self, folder: Path, part: int) -> None:
-        content = json.dumps(self.said(), sort_keys=True) + "\n"
-        write_durably(folder / record_of(part), content.encode())
+        content = json.dumps(self.to_json(), sort_keys=True) + "\n"
+        write_durably(folder / record_file(part), content.encode())
 
-    def holds(self, folder: Path) -> bool:
-        """Whether the files are there, as they were written."""
+    def matches_files(self, folder: Path) -> bool:
+        """Whether all files exist with the recorded hashes."""
         return all(hash_if_exists(folder / name) == known for name, known in self.files.items())
 
 
-def number_of(path: Path) -> int | None:
+def part_number(path: Path) -> int | None:
     """The part that a file is named after."""
     digits = path.stem.removeprefix("part-")
-    return int(digits) if digits.isdecimal() and path.stem == name_of(int(digits)) else None
+    return int(digits) if digits.isdecimal() and path.stem == part_name(int(digits)) else None
 
 
-def records_of_manifest(done: Mapping[str, Any]) -> dict[int, Record]:
-    """The records of a finished job; of format 1, which knew the hashes of answers alone, without numbers of rows."""
+def records_of_manifest(done: Mapping[str, Any]) -> dict[int, PartRecord]:
+    """The records of a finished job. Manifests of format 1 have only the hash of the answers of each part."""
     out = {}
-    for name, said in done["parts"].items():
-        part = number_of(Path(name))
+    for name, data in done["parts"].items():
+        part = part_number(Path(name))
         if part is None:
             raise KeyError(name)
-        out[part] = Record(0, 0, 0, {answers_of(part): said}) if isinstance(said, str) else Record.of(said)
+        is_hash = isinstance(data, str)
+        out[part] = PartRecord(0, 0, 0, {answers_file(part): data}) if is_hash else PartRecord.from_json(data)
     return out
 
 
-def record_at(folder: Path, part: int) -> Record | None:
-    """The record of a part of a job that is not finished; a ValueError if it is damaged."""
+def read_record(folder: Path, part: int) -> PartRecord | None:
+    """The record of a part of an unfinished job; a ValueError if it is damaged."""
     try:
-        return Record.of(json.loads((folder / record_of(part)).read_bytes()))
+        return PartRecord.from_json(json.loads((folder / record_file(part)).read_bytes()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
-        raise ValueError(f"{record_of(part)} is damaged") from reason
+        raise ValueError(f"{record_file(part)} is damaged") from reason
 
 
-def records_of_parts(folder: Path) -> tuple[dict[int, Record], list[int]]:
-    """The records of a job that is not finished, and the parts whose record is damaged."""
+def read_records(folder: Path) -> tuple[dict[int, PartRecord], list[int]]:
+    """The records of an unfinished job, and the parts whose record is damaged."""
     records, damaged = {}, []
-    numbers = (number_of(path) for path in (folder / RECORDS).glob("part-*.json"))
+    numbers = (part_number(path) for path in (folder / RECORDS).glob("part-*.json"))
     for part in sorted(n for n in numbers if n is not None):
         try:
-            record = record_at(folder, part)
+            record = read_record(folder, part)
         except ValueError:
             damaged.append(part)
         else:
@@ -112,67 +108,6 @@ def records_of_parts(folder: Path) -> tuple[dict[int, Record], list[int]]:
     return records, damaged
 
 
-@dataclass(frozen=True)
-class Damage:
-    """Files of a job, by their paths in its folder, that are not as it wrote them: of parts that have to be done again,
-    and such as it did not write."""
-
-    changed: Mapping[str, int | None]
-    """With the part; None for the file of all rows set aside, which is written again at the end."""
-    strangers: tuple[str, ...]
-
-    def refuse(self, folder: Path) -> None:
-        """An error that names the first, if there is any."""
-        for names, what, remedy in (
-            (list(self.changed), "is not as this job wrote it", REPAIR),
-            (self.strangers, "was not written by this job", STRANGER),
-        ):
-            if names:
-                more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-                raise GraceError(f"{folder / names[0]} {what}{more}; {remedy}")
-
-    def repair(self, folder: Path) -> tuple[str, ...]:
-        """Remove what is damaged, so that it is done again, and what is strange; and say so of each."""
-        for name in self.strangers:
-            if not (folder / name).is_file():
-                raise GraceError(f"{folder / name} was not written by this job and is no file; move it away")
-        for name, part in self.changed.items():
-            for path in [name] if part is None else [answers_of(part), rejects_of(part), record_of(part)]:
-                remove(folder / path)
-        for name in self.strangers:
-            remove(folder / name)
-        again = [f"{name} done again" for name in self.changed]
-        return (*again, *(f"{name} removed" for name in self.strangers))
-
-
-def present(folder: Path, records: Mapping[int, Record]) -> frozenset[int]:
-    """The parts whose answers are there: they are written last."""
-    return frozenset(part for part in records if (folder / answers_of(part)).is_file())
-
-
-def damage(folder: Path, records: Mapping[int, Record], unreadable: Sequence[int] = ()) -> Damage:
-    """Every file of the parts that are done, compared with its hash, and whatever else lies beside them. A part whose
-    answers are missing is no damage: it is done again, whatever else there is of it."""
-    changed: dict[str, int | None] = {record_of(part): part for part in unreadable}
-    for part in sorted(present(folder, records)):
-        for name, known in records[part].files.items():
-            if hash_if_exists(folder / name) != known:
-                changed[name] = part
-    return Damage(changed, strangers(folder, beside(folder), records, unreadable))
-
-
-def beside(folder: Path) -> list[str]:
-    """Whatever lies among the files of parts, but for hidden files."""
-    found = [p for sub in (ANSWERS, REJECTS) if (folder / sub).is_dir() for p in sorted((folder / sub).iterdir())]
-    return [p.relative_to(folder).as_posix() for p in found if not p.name.startswith(HIDDEN)]
-
-
-def strangers(
-    folder: Path, names: Sequence[str], records: Mapping[int, Record], unreadable: Sequence[int] = ()
-) -> tuple[str, ...]:
-    """Which of the names in the folder the job did not write."""
-    done = present(folder, records)
-    expected = {name for part in done for name in records[part].files}
-    again = [*(records.keys() - done), *unreadable]
-    expected |= {name for part in again for name in (answers_of(part), rejects_of(part))}
-    return tuple(name for name in names if name not in expected)
+def finished_parts(folder: Path, records: Mapping[int, PartRecord]) -> frozenset[int]:
+    """The parts whose answers exist: they are the last file of a part to be written."""
+    return frozenset(part for part in records if (folder / answers_file(part)).is_file())
