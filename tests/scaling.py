@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from grace import Explainer, Schema, training
 from grace.models.network import Network
 from grace.models.torch import TorchModel
 from grace.problem.background import Background
+from grace.scale import run
 
 SRC = Path(__file__).parent.parent / "src"
 
@@ -44,6 +46,26 @@ def saved_explainer(folder: Path) -> Explainer:
     explainer = Explainer(training.fit(frame, "risk", hidden=(12,), max_epochs=60), frame, target="risk")
     explainer.save(str(folder))
     return explainer
+
+
+HOW = {"workers": 0, "part_rows": 20, "method": "gradient"}
+
+
+def small_world(here: Path, rows: int, bad: list[int]) -> SimpleNamespace:
+    """A saved explainer, and a frame of rows, some of which do not fit."""
+    frame = loans(rows, seed=4)
+    frame.loc[bad, "home"] = "castle"
+    return SimpleNamespace(here=here, explainer=saved_explainer(here / "model"), model=here / "model", frame=frame)
+
+
+def small_job(here: Path) -> SimpleNamespace:
+    """Seventy rows in four parts, of which the second has two rows that do not fit and the last has one, explained into
+    the folder "whole"."""
+    world = small_world(here, 70, [25, 31, 69])
+    world.rows = here / "rows.parquet"
+    world.frame.to_parquet(world.rows)
+    run(world.explainer, world.rows, here / "whole", **HOW)
+    return world
 
 
 def contents(folder: Path) -> dict[str, bytes]:

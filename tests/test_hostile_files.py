@@ -21,7 +21,7 @@ import pytest
 
 import grace
 from grace import GraceError
-from grace.scale.manifest import JobFolder
+from grace.scale.job_folder import JobFolder
 from grace.schema.schema import Schema
 from grace.study.design import Study
 from hostile import mutated_json, mutated_safetensors

@@ -21,7 +21,7 @@ from torch import nn
 import grace
 from grace.cli import main
 from grace.models.files import model_file, read
-from grace.scale.explainers import given, load_given, received
+from grace.scale.saved_explainer import as_saved, load_reference, unpacked_files
 from kinds import CLASSES, KINDS, MIXED, NUMBERS, YES
 
 xgboost = pytest.importorskip("xgboost")
@@ -332,11 +332,11 @@ def test_jobs_take_models_from_files(make: Callable[[Path], Path], tmp_path: Pat
 def test_what_is_sent_to_other_machines_is_the_file_of_the_model(tmp_path: Path) -> None:
     path = xgboost_file(tmp_path)
     grace.Explainer(grace.wrap(path, classes=CLASSES), FRAME, target="y").save(str(tmp_path / "saved"))
-    with given(tmp_path / "saved") as known:
+    with as_saved(tmp_path / "saved") as known:
         files = known.files()
     path.unlink()
-    with received(files) as reference:
-        assert load_given(reference, "cpu").explain(NUMBERS.head(2)).success.any()
+    with unpacked_files(files) as reference:
+        assert load_reference(reference, "cpu").explain(NUMBERS.head(2)).success.any()
 
 
 def test_the_schema_and_rules_of_a_model_of_ones_own(tmp_path: Path) -> None:

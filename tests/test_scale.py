@@ -21,7 +21,7 @@ from grace.explain import batching
 from grace.problem import binding
 from grace.problem.budget import COSTS, LEAST, Size, bytes_of, rows_within
 from grace.scale import sample
-from grace.scale.rejected_rows import sift
+from grace.scale.rejected_rows import split_rejects
 from grace.schema.tables.table_file import ROW, Part, TableFile
 from scaling import SRC, loans, saved_explainer
 
@@ -230,7 +230,7 @@ def test_files_of_one_table_may_differ_in_types_and_in_columns_that_are_not_aske
     for size in (7, 20, 40):
         parts = list(table.parts(size, frame.columns))
         assert [table.part(p.number, size, frame.columns).rows for p in parts] == [p.rows for p in parts]
-        sifted = [sift(p, replace(explainer.schema, features=explainer.schema.features[:4])) for p in parts]
+        sifted = [split_rejects(p, replace(explainer.schema, features=explainer.schema.features[:4])) for p in parts]
         good = pd.concat([rows for rows, _ in sifted if rows is not None])
         assert good["years"].astype(float).tolist() == frame["years"].iloc[:30].tolist()
         assert good["income"].tolist() == frame["income"].iloc[:30].tolist()
@@ -264,7 +264,7 @@ def test_every_bad_row_of_a_file_is_named(explainer, tmp_path):
     (tmp_path / "t.csv").write_bytes(LINES)
     (part,) = TableFile.of(tmp_path / "t.csv").parts(100, explainer.schema.names)
     assert (part.start, part.stop) == (0, 12)
-    frame, rejects = sift(part, explainer.schema)
+    frame, rejects = split_rejects(part, explainer.schema)
     assert frame.index.tolist() == [0, 4, 11]
     assert frame.loc[4].tolist() == [60.0, 10.0, "owned", False, "2016-01-01"]
     found = {r.row: (r.column, r.reason) for r in rejects}
@@ -278,7 +278,7 @@ def test_every_bad_row_of_a_file_is_named(explainer, tmp_path):
     assert found[8] == ("since", "'2016-13-77' is not a date")
     assert found[9] == ("years", "the value is infinite")
     assert found[10] == (None, "the line has 6 cells instead of 5")
-    filled, rejects = sift(part, explainer.schema, missing=True)
+    filled, rejects = split_rejects(part, explainer.schema, missing=True)
     assert filled.index.tolist() == [0, 4, 5, 11]
 
 
@@ -297,7 +297,7 @@ def test_a_row_is_set_aside_if_and_only_if_it_cannot_be_read_alone(explainer, fa
         text[column][row] = cell
     arrays = {c: pa.array(cells, pa.string()) for c, cells in text.items()}
     table = pa.table({**arrays, "since": pa.array(frame["since"]), ROW: pa.array(range(30))})
-    good, rejects = sift(Part(0, 0, 30, table), explainer.schema, missing=missing)
+    good, rejects = split_rejects(Part(0, 0, 30, table), explainer.schema, missing=missing)
     kept = [] if good is None else good.index.tolist()
     assert sorted(kept + [r.row for r in rejects]) == list(range(30))
     if good is not None:

@@ -16,25 +16,17 @@ from click.testing import CliRunner
 import grace
 from grace import GraceError
 from grace.cli import main
-from grace.scale import manifest, read, rejects, run
-from grace.scale.explainers import given, load_given
-from grace.scale.manifest import JobFolder
-from scaling import contents, loans, saved_explainer
+from grace.scale import job_folder, read, rejects, run
+from grace.scale.job_folder import JobFolder
+from grace.scale.saved_explainer import as_saved, load_reference
+from scaling import HOW, contents, small_job
 
 EARLIER = Path(__file__).parent / "data" / "job-0.1"
-HOW = {"workers": 0, "part_rows": 20, "method": "gradient"}
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> SimpleNamespace:
-    """Seventy rows in four parts, of which the second has two and the last one row that does not fit."""
-    here = tmp_path_factory.mktemp("damage")
-    explainer = saved_explainer(here / "model")
-    frame = loans(70, seed=4)
-    frame.loc[[25, 31, 69], "home"] = "castle"
-    frame.to_parquet(here / "rows.parquet")
-    run(explainer, here / "rows.parquet", here / "whole", **HOW)
-    return SimpleNamespace(here=here, explainer=explainer, model=here / "model", rows=here / "rows.parquet")
+    return small_job(tmp_path_factory.mktemp("damage"))
 
 
 def again(world, out: Path, **how) -> grace.scale.Job:
@@ -208,7 +200,7 @@ def test_jobs_of_the_format_before_are_read_but_do_not_go_on(world, tmp_path):
     (tmp_path / "out/manifest.json").write_text('{"format": 9}')
     with pytest.raises(GraceError, match="another version of GRACE"):
         read(tmp_path / "out")
-    assert manifest.FORMAT == 2
+    assert job_folder.FORMAT == 2
 
 
 # -- training rows ------------------------------------------------------------------------------------
@@ -230,9 +222,9 @@ def test_the_folder_holds_no_training_rows(world, tmp_path):
 
 def test_an_explainer_that_changes_meanwhile_is_refused_by_processes(world, tmp_path):
     shutil.copytree(world.model, tmp_path / "model")
-    with given(tmp_path / "model") as known:
-        load_given(known.reference(), "cpu")
+    with as_saved(tmp_path / "model") as known:
+        load_reference(known.reference(), "cpu")
         head = tmp_path / "model/grace.json"
         head.write_text(head.read_text() + " ")
         with pytest.raises(GraceError, match="model has changed since the job began"):
-            load_given(known.reference(), "cpu")
+            load_reference(known.reference(), "cpu")

@@ -18,10 +18,10 @@ from click.testing import CliRunner
 import grace
 from grace import GraceError
 from grace.cli import main
-from grace.scale import manifest, read, rejects, run
+from grace.scale import job_folder, read, rejects, run
 from grace.scale.budget import Budget
-from grace.scale.manifest import JobFolder
-from grace.scale.pool import Pool
+from grace.scale.job_folder import JobFolder
+from grace.scale.pool import WorkerPool
 from grace.schema.tables.table_file import TableFile
 from scaling import children, command, contents, loans, saved_explainer
 
@@ -225,7 +225,7 @@ def test_what_cannot_be_a_job_is_named(world, tmp_path, monkeypatch):
     (tmp_path / "mine/notes.txt").write_text("mine")
     refused("is not empty", out=tmp_path / "mine")
     assert (tmp_path / "mine/notes.txt").read_text() == "mine"
-    monkeypatch.setattr(manifest, "PATIENCE", 0.2)
+    monkeypatch.setattr(job_folder, "LOCK_TIMEOUT", 0.2)
     with JobFolder(tmp_path / "out").locked():
         refused("another job is at work")
     run(world.model, world.csv, tmp_path / "out", workers=0, part_rows=1000, method="deepfool")  # after all of these
@@ -327,7 +327,7 @@ def test_a_part_that_kills_every_worker_is_named(world, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.executable", "/bin/false")
     parts = TableFile.of(world.csv).parts(SIZE, world.explainer.schema.names)
     with pytest.raises(GraceError, match="rows 0 to 249: 3 processes ended"):
-        Pool({}, 1).run(parts, lambda _: None)
+        WorkerPool({}, 1).run(parts, lambda _: None)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from grace import GraceError
 from grace.problem.budget import LEAST, bytes_of
 from grace.scale import run
 from grace.scale.budget import CUDA, MEMORY, PROCESS, READER, Budget, cuda_build_bytes
-from grace.scale.explainers import given
+from grace.scale.saved_explainer import as_saved
 from grace.schema.tables.table_file import TableFile
 from scaling import command, peak_of, wide_explainer, wide_rows
 
@@ -74,7 +74,7 @@ def test_too_little_memory_is_said_before_the_first_part(tmp_path):
     with pytest.raises(GraceError, match="memory=400 MB is too little for a worker on this table; give at least"):
         run(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / "out", memory="400MB", workers=1)
     assert not list((tmp_path / "out/answers").iterdir())
-    with given(tmp_path / "model") as known:
+    with as_saved(tmp_path / "model") as known:
         sizes = known.sizes()
     assert (sizes["su"], sizes["background"]) == (3600, 18_000)
     assert sizes["weights"] > 60 * 16
@@ -117,7 +117,7 @@ def test_all_processes_together_stay_within_the_memory(models, tmp_path, columns
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_a_gpu_stays_within_the_memory_of_the_machine(models, tmp_path):
     wide_rows(500, 6000, tmp_path / "rows.parquet")
-    with given(models / "500") as known:
+    with as_saved(models / "500") as known:
         table = TableFile.of(tmp_path / "rows.parquet")
         known_least = Budget.of(0, table, 6000, table.columns(), 2000, known.sizes(), "cuda")
     memory = known_least.reader + known_least.process + LEAST

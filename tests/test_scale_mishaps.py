@@ -23,26 +23,15 @@ import grace
 from grace import GraceError
 from grace.cli import main
 from grace.cli.jobs import job_bar
-from grace.scale import manifest, read, rejects, run
-from grace.scale.manifest import JobFolder
+from grace.scale import read, rejects, run
+from grace.scale.job_folder import JobFolder
 from grace.schema import files
-from scaling import SRC, children, command, contents, loans, saved_explainer
-
-HOW = {"workers": 0, "part_rows": 20, "method": "gradient"}
+from scaling import HOW, SRC, children, command, contents, loans, small_job
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> SimpleNamespace:
-    """Seventy rows in four parts, of which the second has two and the last one row that does not fit."""
-    here = tmp_path_factory.mktemp("mishaps")
-    explainer = saved_explainer(here / "model")
-    frame = loans(70, seed=4)
-    frame.loc[[25, 31, 69], "home"] = "castle"
-    frame.to_parquet(here / "rows.parquet")
-    run(explainer, here / "rows.parquet", here / "whole", **HOW)
-    return SimpleNamespace(
-        here=here, explainer=explainer, model=here / "model", rows=here / "rows.parquet", frame=frame
-    )
+    return small_job(tmp_path_factory.mktemp("mishaps"))
 
 
 class Killed(BaseException):
@@ -196,7 +185,7 @@ def test_a_worker_that_was_left_behind_keeps_the_folder_until_it_ends(world, tmp
 def test_a_model_that_fails_but_once(world, tmp_path):
     """The rows set aside in a part that was not finished are those of the part when it is done again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest.Place, "answers", lambda *_: (_ for _ in ()).throw(Killed()))
+        patch.setattr(JobFolder, "answers", lambda *_: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
             run(world.model, world.rows, tmp_path / "out", **{**HOW, "part_rows": 70})
     place = JobFolder(tmp_path / "out")

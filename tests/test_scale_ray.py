@@ -18,8 +18,8 @@ import grace
 from grace import GraceError
 from grace.problem.budget import LEAST
 from grace.scale import explain_dataset, run
-from grace.scale.cluster import PROCESS, BatchActor, Needs
-from grace.scale.explainers import saved_files
+from grace.scale.cluster import PROCESS, ActorResources, BatchActor
+from grace.scale.saved_explainer import saved_files
 from scaling import children, command, contents, loans, saved_explainer
 
 ray = pytest.importorskip("ray", reason="ray is not installed: no test on a cluster")
@@ -54,21 +54,21 @@ def machines(*resources: dict[str, float]) -> SimpleNamespace:
 
 def test_what_an_actor_asks_for():
     plain = machines({"CPU": 2, "memory": 10e9}, {"CPU": 8, "memory": 5e9})
-    needs = Needs.of(plain, "2GB", None)
-    assert needs.resources == {"num_cpus": 0.5, "memory": 2 * 10**9}
-    assert needs.rows == 2 * 10**9 - PROCESS
-    assert Needs.of(plain, "2GB", None, 10**9).rows == 10**9 - PROCESS
+    needs = ActorResources.of(plain, "2GB", None)
+    assert needs.requests == {"num_cpus": 0.5, "memory": 2 * 10**9}
+    assert needs.row_memory == 2 * 10**9 - PROCESS
+    assert ActorResources.of(plain, "2GB", None, 10**9).row_memory == 10**9 - PROCESS
     with pytest.raises(GraceError, match=r"memory=2 GB is too little for an actor of Ray; give at least 2\.41 GB"):
-        Needs.of(plain, "2GB", None, 19 * 10**8)
-    assert needs.most(plain) == 2 + 2  # by cores on the one, by memory on the other
-    assert Needs.of(plain, None, None).most(plain) == 2 + 3
+        ActorResources.of(plain, "2GB", None, 19 * 10**8)
+    assert needs.max_actors(plain) == 2 + 2  # by cores on the one, by memory on the other
+    assert ActorResources.of(plain, None, None).max_actors(plain) == 2 + 3
     mixed = machines({"CPU": 8, "memory": 20e9}, {"CPU": 8, "GPU": 4, "memory": 9e9}, {"GPU": 0.5, "memory": 9e9})
-    needs = Needs.of(mixed, None, None)
-    assert needs.resources == {"num_cpus": 0.5, "num_gpus": 1, "memory": 4 * 10**9}
-    assert (needs.device, needs.most(mixed)) == ("cuda", 2)
-    assert Needs.of(mixed, "1GB", "cuda").most(mixed) == 4
-    assert Needs.of(mixed, "1GB", "cpu").resources == {"num_cpus": 0.5, "memory": 10**9}
-    assert Needs.of(mixed, "1GB", "cpu").most(mixed) == 16
+    needs = ActorResources.of(mixed, None, None)
+    assert needs.requests == {"num_cpus": 0.5, "num_gpus": 1, "memory": 4 * 10**9}
+    assert (needs.device, needs.max_actors(mixed)) == ("cuda", 2)
+    assert ActorResources.of(mixed, "1GB", "cuda").max_actors(mixed) == 4
+    assert ActorResources.of(mixed, "1GB", "cpu").requests == {"num_cpus": 0.5, "memory": 10**9}
+    assert ActorResources.of(mixed, "1GB", "cpu").max_actors(mixed) == 16
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_an_actor_asks_for():
 )
 def test_what_a_cluster_cannot_give_is_named_instead_of_waited_for(memory, device, match):
     with pytest.raises(GraceError, match=match):
-        Needs.of(machines({"CPU": 2, "memory": 10e9, "GPU": 0.5}), memory, device)
+        ActorResources.of(machines({"CPU": 2, "memory": 10e9, "GPU": 0.5}), memory, device)
 
 
 @pytest.mark.slow

@@ -15,21 +15,15 @@ from hypothesis import strategies as st
 
 import grace
 from grace import GraceError
+from grace.explain.answer_columns import unique_names
 from grace.scale import read, run
 from grace.scale.budget import rows_per_part
-from grace.scale.carrying import names_beside
-from scaling import loans, saved_explainer
-
-HOW = {"workers": 0, "part_rows": 20, "method": "gradient"}
+from scaling import HOW, loans, small_world
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> SimpleNamespace:
-    here = tmp_path_factory.mktemp("table")
-    explainer = saved_explainer(here / "model")
-    frame = loans(50, seed=4)
-    frame.loc[[25, 31], "home"] = "castle"
-    return SimpleNamespace(here=here, explainer=explainer, model=here / "model", frame=frame)
+    return small_world(tmp_path_factory.mktemp("table"), 50, [25, 31])
 
 
 def keyed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -180,7 +174,7 @@ def test_numbers_have_no_probability(tmp_path):
 @given(st.lists(st.sampled_from(["a", "row", "input.row", "input.input.row", "rank"]), unique=True))
 def test_names_never_clash(names):
     taken = ["row", "rank", "success"]
-    said = names_beside(names, taken)
+    said = unique_names(names, taken)
     assert len({*said, *taken}) == len(said) + len(taken)
     assert all(s == n or (n in taken and s.endswith("." + n)) for s, n in zip(said, names, strict=True))
 

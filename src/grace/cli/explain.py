@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from grace.cli.terminal import (
 from grace.errors import GraceError
 from grace.explain.saved_header import head_of
 from grace.problem import METHODS
-from grace.schema.files import write_text
+from grace.schema.files import hash_of_file, write_text
 from grace.schema.parsing import comma_separated
 
 if TYPE_CHECKING:
@@ -201,8 +200,7 @@ def write_records(batch: Explanations, path: Path, table: str) -> None:
     from grace.explain.audit_record import record
     from grace.schema.features import plain
 
-    with Path(table).open("rb") as stream:
-        source = {"table": str(Path(table).resolve()), "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    source = {"table": str(Path(table).resolve()), "sha256": hash_of_file(Path(table))}
     indent = 1 if path.suffix == ".json" else None
     found = (record(batch, i, {**source, "row": plain(batch.index[i])}) for i in range(len(batch)))
     write_text(path, "".join(json.dumps(one, ensure_ascii=False, indent=indent) + "\n" for one in found))

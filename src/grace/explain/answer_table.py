@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
+from grace.explain.answer_columns import NEW, OLD, answer_lines, in_lines, notes_cell, unique_names
 from grace.schema.columns import decode_column
 from grace.schema.features import Bools, Feature, Floats, plain
-from grace.text import sentence
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Explanation
@@ -17,42 +17,31 @@ if TYPE_CHECKING:
     from grace.text.sentence import Saying
 
 ROW = "row"
-OLD, NEW = "old.", "new."  # before the name of a feature, for the value that it has and the one it would have had
-INPUT = "input."  # before the name of a column of the rows that has the name of one here
 
 
 def answer_table(batch: Explanations, **how: Unpack[Saying]) -> pd.DataFrame:
     """One line per answer, under the label of its row: what the rows had beside the features, the rank of the answer
     (1 is the first), classes, number of changes, the predicate, distance, probabilities, sentence and notes, and the
     old and new values of all features that some answer changes. A row without an answer has one line."""
-    places, lines = [], []
-    for i, first in enumerate(batch):
-        for rank, e in enumerate((first, *first.alternatives), 1):
-            places.append((i, rank))
-            lines.append(_line(e, rank, how))
-    answers = (batch.answers, *batch.answers.alternatives)
-    given = [[a for a in answers if a is answers[0] or a.success[i]] for i in range(len(batch))]
-    old = np.array([given[i][rank - 1].rows[i] for i, rank in places])
-    new = np.array([given[i][rank - 1].contrast[i] for i, rank in places])
-    rows = [i for i, _ in places]
+    answers, rows, ranks = answer_lines(batch.answers)
     index = batch.index[rows]
+    lines = [_line(e, rank, how) for e, rank in zip(in_lines(batch), ranks.tolist(), strict=True)]
     frame = pd.DataFrame(lines, index=index)
-    changed = old != new
+    changed = answers.rows != answers.contrast
     values: dict[str, Any] = {}
     for j in np.flatnonzero(changed.any(axis=0)).tolist():
         feature = batch.schema.features[j]
-        values[OLD + feature.name] = _sparse(old[:, j], feature, changed[:, j])
-        values[NEW + feature.name] = _sparse(new[:, j], feature, changed[:, j])
+        values[OLD + feature.name] = _sparse(answers.rows[:, j], feature, changed[:, j])
+        values[NEW + feature.name] = _sparse(answers.contrast[:, j], feature, changed[:, j])
     frame = pd.concat([frame, pd.DataFrame(values).set_axis(index)], axis=1)
-    beside = batch.extra.iloc[rows]
-    taken = {ROW, *frame.columns}
-    out = pd.concat([beside.rename(columns={c: _free(c, taken) for c in beside.columns}), frame], axis=1)
+    extra = batch.extra.iloc[rows]
+    names = unique_names(list(extra.columns), {ROW, *frame.columns})
+    out = pd.concat([extra.rename(columns=dict(zip(extra.columns, names, strict=True))), frame], axis=1)
     return out.rename_axis(index=ROW) if index.nlevels == 1 and index.name is None else out
 
 
 def _line(e: Explanation, rank: int, how: Saying) -> dict[str, Any]:
     known = e.sure and not e.wanted
-    language = how.get("language") or e.words.language
     return {
         "rank": rank,
         "success": e.success,
@@ -66,7 +55,7 @@ def _line(e: Explanation, rank: int, how: Saying) -> dict[str, Any]:
         if known and e.contrast_class is not None
         else None,
         "text": e.text(**how),
-        "notes": "; ".join(sentence.notes(e, language)),
+        "notes": notes_cell(e, how.get("language")),
     }
 
 
@@ -78,14 +67,6 @@ def _sparse(values: Floats, feature: Feature, changed: Bools) -> Any:
     elif isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "iu":
         cells = cells.astype("Int64")
     return cells.where(changed).array
-
-
-def _free(name: str, taken: set[Any]) -> str:
-    """A name for a column of the rows that no column of answers has."""
-    while name in taken:
-        name = INPUT + name
-    taken.add(name)
-    return name
 
 
 def extra_cells(batch: Explanations, i: int) -> dict[str, Any]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from grace.errors import GraceError
-from grace.explain.saved_header import head_of
 from grace.models.base import Model
 from grace.models.files import PYTHON, ModelFile, model_file
 from grace.models.identity import Identity
 from grace.models.wrapping import wrap, wrap_file
 
 
-def needed_file(folder: Path, given: str | Path | None = None, *, same_model: bool = True) -> ModelFile | None:
-    """The file of the model: the one that is given, or that the folder remembers. None if the folder holds the model
-    itself."""
-    head = head_of(folder)
+def needed_file(
+    folder: Path, head: Mapping[str, Any], given: str | Path | None = None, *, same_model: bool = True
+) -> ModelFile | None:
+    """The file of the model: the one that is given, or that named in the header of the folder (`head`). None if the
+    folder holds the model itself."""
     known = None if head.get("model") is None else Identity.from_dict(head["model"])
     if given is None and head["network"] is not None:
         return None
@@ -29,14 +30,13 @@ def needed_file(folder: Path, given: str | Path | None = None, *, same_model: bo
     return file
 
 
-def needed_model(folder: Path, given: Any, *, same_model: bool = True) -> Model | None:
+def needed_model(folder: Path, head: Mapping[str, Any], given: Any, *, same_model: bool = True) -> Model | None:
     """The model that is given, or that of its file; None if it is in the folder."""
     if given is not None and not isinstance(given, str | Path):
         return wrap(given)
-    file = needed_file(folder, given, same_model=same_model)
+    file = needed_file(folder, head, given, same_model=same_model)
     if file is None:
         return None
-    head = head_of(folder)
     needed = head.get("model") or {}
     how = {"classes": head["classes"] or None, "task": head.get("task")}
     if file.kind != PYTHON:

@@ -135,7 +135,7 @@ def load(directory: str | Path, model: Any = None, *, same_model: bool = True) -
     found again by itself."""
     where = Path(directory)
     head = head_of(where)
-    found = _load(where, head, needed_model(where, model, same_model=same_model))
+    found = _load(where, head, needed_model(where, head, model, same_model=same_model))
     if same_model:
         _check_identity(where, head, found)
     return found

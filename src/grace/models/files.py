@@ -12,7 +12,6 @@ Pickled models are not read: to read a pickle is to run whatever it holds. Load 
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import subprocess
@@ -24,6 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from grace.errors import GraceError, pip_install
+from grace.schema.files import hash_of_file
 from grace.schema.parsing import check_size, read_json, read_text
 
 XGBOOST, LIGHTGBM, CATBOOST, ONNX = "XGBoost", "LightGBM", "CatBoost", "ONNX"
@@ -109,11 +109,7 @@ def model_file(spec: str | Path) -> ModelFile:
     if suffix == ".py" and not name.isidentifier():
         raise GraceError(f"{path} holds code: name the model in it, as in {path}:model")
     check_size(where, MOST_BYTES)
-    try:
-        with where.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as reason:
-        raise GraceError(f"{path} cannot be read: {reason.strerror}") from reason
+    digest = hash_of_file(where)
     return ModelFile(_kind(where, KINDS[suffix]), str(where.resolve()), digest, name)
 
 

@@ -1,17 +1,21 @@
-"""Tables that do not fit into memory, jobs that survive, and more than one machine.
+"""Jobs: tables of any size explained part by part, resumable, on all cores or on a Ray cluster.
 
-tables    Parquet and CSV files as parts of equally many rows, read one after another
-reading   what pyarrow says of files
-stored    training rows in Parquet files, by columns or drawn
-sifting   rows that cannot be explained, set aside with the reason
-answers   the explained rows of a part as a table, one line per answer; carrying adds columns of the input to it
-writing   files that are written whole or not at all; records has the hash of each file of a job, and finds damage
-manifest  what a job is about, and its folder; results reads the answers back
-explainers  the explainer of a job, for its processes and on other machines
-worker    a process that explains parts; pool starts several and replaces those that die
-jobs      a file explained into a folder, from wherever it was broken off
-cluster   the same by Ray, on as many machines as there are
-command   the job form of `grace explain`
+jobs             `run` explains a table into a folder
+engines          how the parts of a job are explained: in this process, in worker processes, or by Ray
+pool             worker processes, replaced when they die; worker is the program of each
+cluster          Ray actors for the parts of a job, and for Ray datasets (`explain_dataset`)
+question         what is asked about each row, as JSON and as arguments of `explain`
+saved_explainer  the explainer of a job as files, for other processes and machines
+budget           the memory that a job takes, and how many workers fit into it
+arrow_answers    explains the rows of a part; the answers are an Arrow table with one line each
+extra_columns    columns of the input that are copied beside the answers
+rejected_rows    rows that cannot be explained, with the reason
+job_folder       the folder of a job: manifest, files of the parts, lock
+part_records     the record of each part, with the hashes of its files; integrity finds changed files and repairs
+results          reads answers and rejected rows back (`read`, `rejects`)
+sampling         random rows of a big table (`sample`)
+
+Tables are read by `grace.schema.tables`; the command line is in `grace.cli.jobs`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a job takes of the memory, counted from its table, its explainer and the size of its parts. Figures are measured
-and rounded up."""
+"""The memory that a job takes, estimated from its table, its explainer and the size of its parts. The figures were
+measured and rounded up."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from grace.problem.budget import LEAST, said_bytes
 if TYPE_CHECKING:
     from grace.schema.tables.table_file import TableFile
 
-PART_ROWS, PART_CELLS = 10_000, 10**6  # of a part, if nothing else is said: the fewer rows
-MEMORY = {"cpu": "2GB", "cuda": "6GB"}  # of a job, if nothing else is said
-READER = 180 * 10**6  # what the process that reads takes
-PROCESS = 340 * 10**6  # what a process that explains takes before it has a row
-CUDA_BUILD = 300 * 10**6  # and more where torch is built for CUDA, whether or not that is used
-CUDA = 3 * 10**9  # what CUDA takes of the machine's own memory for each process
-HELD = 4  # parts that the reader holds at a time, as pieces, joined, and waiting
-SENT = 2  # and for each process that explains, to send it and to send it again
-CELL = 60  # bytes per cell of a part in a process that explains: as a frame, encoded, answers, and written
-COLUMN = 16_000  # bytes per column there, of types and of the tables that are read and written
-ARRAYS = {"su": 18, "background": 32, "weights": 32}  # bytes per number of an explainer, while it is loaded
-HEAD = 24  # bytes per byte of its description
+PART_ROWS, PART_CELLS = 10_000, 10**6  # default limits of a part
+MEMORY = {"cpu": "2GB", "cuda": "6GB"}  # default of a job
+READER = 180 * 10**6  # bytes of the process that reads
+PROCESS = 340 * 10**6  # bytes of a process that explains, without rows
+CUDA_BUILD = 300 * 10**6  # in addition if torch is built for CUDA, whether or not it is used
+CUDA = 3 * 10**9  # host memory that CUDA takes in each process
+READER_PARTS = 4  # copies of a part in the reader: in pieces, joined, and queued
+SENT_PARTS = 2  # copies of a part for each worker: as a message, and for a second attempt
+CELL = 60  # bytes per cell of a part in a worker: as a frame, encoded, as answers, and as files
+COLUMN = 16_000  # bytes per column in a worker: types, and buffers of tables that are read and written
+ARRAYS = {"su": 18, "background": 32, "weights": 32}  # bytes per element of an explainer's arrays while it is loaded
+HEAD = 24  # bytes per byte of its header
 
 
 @cache
 def cuda_build_bytes() -> int:
-    """What a build of torch for CUDA takes beside; read from its version file, as to import torch would take it."""
+    """The bytes that a CUDA build of torch takes in addition. Read from its version file: importing torch would already
+    take them."""
     found = find_spec("torch")
     if found is None or found.origin is None:
         return 0
@@ -44,20 +45,20 @@ def cuda_build_bytes() -> int:
 
 
 def rows_per_part(columns: int) -> int:
-    """The rows of a part, if nothing else is said: fewer of a wide table."""
+    """The default number of rows per part, smaller for a wide table."""
     return max(1, min(PART_ROWS, PART_CELLS // max(1, columns)))
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What the reader takes, and what each process that explains takes beside its rows; in bytes."""
+    """The memory limit, and the bytes that the reader and each worker take without the work on rows."""
 
     memory: int
     reader: int
     process: int
     advice: str = ""
-    beside: int = 0
-    """What a process that reads its parts itself takes beside its rows and what every process takes."""
+    overhead: int = 0
+    """Bytes of a Ray actor for the explainer and a part that it reads itself, in addition to a process without rows."""
 
     @classmethod
     def of(
@@ -70,7 +71,7 @@ class Budget:
         explainer: Mapping[str, int],
         device: str,
     ) -> Budget:
-        """For a table of so many rows, and an explainer with arrays of these sizes (see `Given.sizes`)."""
+        """For a table with `rows` rows, and an explainer with arrays of these sizes (see `SavedExplainer.sizes`)."""
         part_rows = min(part_rows, max(1, rows))
         part = part_rows * table.row_bytes(columns, rows)
         cells = part_rows * len(columns)
@@ -85,20 +86,25 @@ class Budget:
             advice += (
                 f"; or write {table.files[0]} in smaller row groups, of which one takes {said_bytes(group)} to read"
             )
-        return cls(memory, READER + group + HELD * part, process + SENT * part, advice, own + group + part)
+        reader = READER + group + READER_PARTS * part
+        return cls(memory, reader, process + SENT_PARTS * part, advice, own + group + part)
 
     def shares(self, workers: int | None) -> tuple[int, int]:
-        """How many processes, and what each may use for rows, so that all of them stay within the memory."""
+        """The number of workers, and the bytes that each may use for rows, so that all stay within the limit."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
             raise GraceError(f"workers={workers!r}: it must be a whole number of at least 1")
         fit = (self.memory - self.reader) // (self.process + LEAST)
-        many = max(1, min(cores, fit)) if workers is None else workers
-        if many > fit:
-            least = self.reader + many * (self.process + LEAST)
-            what = f"{many} workers" if many > 1 else "a worker"
+        count = max(1, min(cores, fit)) if workers is None else workers
+        if count > fit:
+            least = self.reader + count * (self.process + LEAST)
+            what = f"{count} workers" if count > 1 else "a worker"
             raise GraceError(
                 f"memory={said_bytes(self.memory)} is too little for {what} on this table; give at least "
                 f"{said_bytes(least)}{self.advice}"
             )
-        return many, (self.memory - self.reader) // many - self.process
+        return count, (self.memory - self.reader) // count - self.process
+
+    def single_process(self) -> int:
+        """The bytes that one process which both reads and explains may use for rows."""
+        return max(LEAST, self.memory - self.reader - self.process)

@@ -1,4 +1,4 @@
-"""Processes that work on parts side by side; one that dies is replaced, and its part is done again."""
+"""A pool of worker processes. A worker that dies is replaced, and its part is explained again."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from queue import Empty, Full, Queue
 from typing import Any
 
 from grace.errors import GraceError
-from grace.scale.worker import packed
+from grace.scale.worker import part_to_message
 from grace.schema.tables.table_file import Part
 
-TRIES = 3  # deaths that a part may cause before it is given up
-WAIT = 0.2  # seconds between looks at whether another thread has failed
+ATTEMPTS = 3  # workers that may die of a part before the job fails
+POLL = 0.2  # seconds between checks whether another thread has failed
 
 
 class _Process:
-    """A worker, and the pipes to it."""
+    """A worker process, and the pipes to it."""
 
-    def __init__(self, kept_open: Sequence[int]) -> None:
-        above = str(Path(__file__).parents[2])
-        paths = [above, os.environ.get("PYTHONPATH", "")]
+    def __init__(self, inherited: Sequence[int]) -> None:
+        source = str(Path(__file__).parents[2])
+        paths = [source, os.environ.get("PYTHONPATH", "")]
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         env = {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         command = [sys.executable, "-c", "from grace.scale.worker import main; main()"]
         pipe = subprocess.PIPE
-        # in a session of its own: an interrupt is for whoever started the job
+        # in its own session: Ctrl-C interrupts only the process that started the job
         self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, env=env, start_new_session=True, pass_fds=kept_open
+            command, stdin=pipe, stdout=pipe, env=env, start_new_session=True, pass_fds=inherited
         )
 
-    def begin(self, work: Mapping[str, Any]) -> None:
-        self._tell(work, b"")
-        self._hear()
+    def begin(self, task: Mapping[str, Any]) -> None:
+        self._send(task, b"")
+        self._receive()
 
-    def ask(self, part: Part) -> int:
-        self._tell(*packed(part))
-        return int(self._hear()["rows"])
+    def explain(self, part: Part) -> int:
+        self._send(*part_to_message(part))
+        return int(self._receive()["rows"])
 
-    def _tell(self, head: Mapping[str, Any], body: Any) -> None:
+    def _send(self, head: Mapping[str, Any], body: Any) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(head).encode() + b"\n")
         self.process.stdin.write(body)
         self.process.stdin.flush()
 
-    def _hear(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
             raise BrokenPipeError
-        said: dict[str, Any] = json.loads(line)
-        if "error" in said:
-            raise GraceError(said["error"])
-        return said
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise GraceError(reply["error"])
+        return reply
 
     def end(self) -> None:
         for pipe in (self.process.stdin, self.process.stdout):
@@ -69,49 +69,50 @@ class _Process:
         self.process.wait()
 
 
-class Pool:
-    """`workers` processes, each with a thread here that feeds it. They hold on to the files `kept_open`, such as a lock
-    that must not end before them."""
+class WorkerPool:
+    """`workers` processes with the same task, each with a thread here that sends it parts. They inherit some file
+    descriptors, such as that of a lock, which is then held until the last of them ends."""
 
-    def __init__(self, work: Mapping[str, Any], workers: int, kept_open: Sequence[int] = ()) -> None:
-        self.work, self.workers, self.kept_open = work, workers, kept_open
+    def __init__(self, task: Mapping[str, Any], workers: int, inherited: Sequence[int] = ()) -> None:
+        self.task, self.workers, self.inherited = task, workers, inherited
         self.todo: Queue[Part | None] = Queue(maxsize=1)
         self.done: Queue[int | BaseException] = Queue()
         self.failed = threading.Event()
         self.processes: set[_Process] = set()
 
     def run(self, parts: Iterator[Part], report: Callable[[int], None]) -> None:
-        """Have every part done; `report` gets the rows of each."""
+        """Have all parts explained; `report` is called with the number of rows of each."""
         threads = [threading.Thread(target=self._feed, daemon=True) for _ in range(self.workers)]
         for thread in threads:
             thread.start()
         try:
-            given = 0
+            pending = 0
             for part in parts:
-                self._give(part)
-                given += 1
-                given -= self._collect(report, block=False)
+                self._put(part)
+                pending += 1
+                pending -= self._collect(report, block=False)
             for _ in threads:
-                self._give(None)
-            while given:
-                given -= self._collect(report, block=True)
+                self._put(None)
+            while pending:
+                pending -= self._collect(report, block=True)
         finally:
-            self.failed.set()  # those that wait for a part end, and those at work are ended
+            self.failed.set()  # idle threads end; busy workers are killed
             for process in list(self.processes):
                 process.process.kill()
             for thread in threads:
                 thread.join()
 
-    def _give(self, part: Part | None) -> None:
+    def _put(self, part: Part | None) -> None:
+        """Queue a part, None to end a thread; raises the error of a thread that has failed."""
         while True:
             with suppress(Full):
-                self.todo.put(part, timeout=WAIT)
+                self.todo.put(part, timeout=POLL)
                 return
             if self.failed.is_set():
                 self._collect(lambda _: None, block=True)
 
     def _collect(self, report: Callable[[int], None], *, block: bool) -> int:
-        """Report what is done, and say of how many parts."""
+        """Report the parts that are done; returns how many."""
         count = 0
         while True:
             try:
@@ -124,17 +125,17 @@ class Pool:
             count += 1
 
     def _feed(self) -> None:
-        """Give one process after another the parts that come."""
+        """The thread of a worker: sends it parts from the queue."""
         process: _Process | None = None
         try:
             while not self.failed.is_set():
                 try:
-                    part = self.todo.get(timeout=WAIT)
+                    part = self.todo.get(timeout=POLL)
                 except Empty:
                     continue
                 if part is None:
                     return
-                process = self._done_by(process, part)
+                process = self._explain(process, part)
         except BaseException as reason:
             self.failed.set()
             self.done.put(reason)
@@ -142,15 +143,15 @@ class Pool:
             if process is not None:
                 self._end(process)
 
-    def _done_by(self, process: _Process | None, part: Part) -> _Process:
-        """The process that has done the part: this one, or one that took its place."""
-        for _ in range(TRIES):
+    def _explain(self, process: _Process | None, part: Part) -> _Process:
+        """Have a part explained; returns the process that did it, which is a new one if the given one died."""
+        for _ in range(ATTEMPTS):
             try:
                 if process is None:
-                    process = _Process(self.kept_open)
+                    process = _Process(self.inherited)
                     self.processes.add(process)
-                    process.begin(self.work)
-                self.done.put(process.ask(part))
+                    process.begin(self.task)
+                self.done.put(process.explain(part))
                 return process
             except (BrokenPipeError, ConnectionError):
                 assert process is not None
@@ -159,8 +160,8 @@ class Pool:
                 if self.failed.is_set():
                     break
         raise GraceError(
-            f"rows {part.start} to {part.stop - 1}: {TRIES} processes ended while at work on them, perhaps for want of "
-            "memory; give fewer --workers or less --memory"
+            f"rows {part.start} to {part.stop - 1}: {ATTEMPTS} processes ended while at work on them, perhaps for want "
+            "of memory; give fewer --workers or less --memory"
         )
 
     def _end(self, process: _Process) -> None:

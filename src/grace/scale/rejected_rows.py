@@ -1,4 +1,4 @@
-"""Rows that cannot be explained, set aside with their number, the column and the reason."""
+"""Rows that cannot be explained: the number of the row, the column and the reason."""
 
 from __future__ import annotations
 
@@ -27,44 +27,43 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Reject:
-    """A row that was set aside; the column, if it is one cell that does not fit."""
+    """A rejected row; `column` is set if a single cell does not fit."""
 
     row: int
     column: str | None
     reason: str
 
 
-def sift(part: Part, schema: Schema, *, missing: bool = False) -> tuple[pd.DataFrame | None, list[Reject]]:
-    """The rows of a part that fit the schema, under their numbers, and the others. A row is set aside for the first of
+def split_rejects(part: Part, schema: Schema, *, missing: bool = False) -> tuple[pd.DataFrame | None, list[Reject]]:
+    """The rows of a part that fit the schema, indexed by row number, and the others. A row is rejected for the first of
     its cells that does not fit; missing cells fit only if `missing`."""
     rejects = [Reject(x.row, None, x.reason) for x in part.lost]
     if part.rows is None or len(part.rows) == 0:
         return None, rejects
-    schema = flat(schema)  # what is wrong with a group shows when its row is explained
-    frame = typed(part.rows, schema)
+    schema = flat(schema)  # groups of columns are checked when the row is explained
+    frame = typed_frame(part.rows, schema)
     try:
         schema.encode(frame, missing=missing)
     except GraceError:
         for feature in schema.features:
-            faults = _faults(frame[feature.name], feature, missing)
+            faults = _bad_cells(frame[feature.name], feature, missing)
             rejects += [Reject(row, feature.name, reason) for row, reason in faults.items()]
             frame = frame.drop(index=list(faults))
     return (frame if len(frame) else None), rejects
 
 
-def _faults(column: pd.Series[Any], feature: Feature, missing: bool) -> dict[int, str]:
-    """The cells that do not fit, by halving the column's different cells until they stand alone."""
+def _bad_cells(column: pd.Series[Any], feature: Feature, missing: bool) -> dict[int, str]:
+    """The rows whose cell does not fit, with the reason, found by bisection of the distinct cells of the column."""
     if len(column) == 0:
         return {}
 
-    def ask(cells: pd.Series[Any]) -> bool:
-        hole = np.isnan(encode_column(cells, feature)).any()
-        if hole and not missing:
+    def check(cells: pd.Series[Any]) -> bool:
+        if np.isnan(encode_column(cells, feature)).any() and not missing:
             raise GraceError("the cell is missing")
         return True
 
     codes, cells = _distinct(column)
-    _, found = halved(cells, ask)
+    _, found = bisect_failures(cells, check)
     start = f"column {feature.name!r}, row "
     reasons = {c: r.removeprefix(f"{start}{said(c)}: ").partition(";")[0] for c, r in found.items()}
     wrong = np.isin(codes, list(reasons))
@@ -72,34 +71,35 @@ def _faults(column: pd.Series[Any], feature: Feature, missing: bool) -> dict[int
 
 
 def _distinct(column: pd.Series[Any]) -> tuple[np.ndarray[Any, Any], pd.Series[Any]]:
-    """For each cell a number, and the cell that each number stands for: a fault that is everywhere is found once."""
+    """The distinct cells, and for each cell its position among them: each distinct cell is checked only once."""
     try:
         codes, cells = pd.factorize(column, use_na_sentinel=False)
-    except TypeError:  # a list and the like
+    except TypeError:  # cells that cannot be hashed, such as lists
         codes, cells = np.arange(len(column)), column.array
     return codes, pd.Series(cells, name=column.name)
 
 
-def halved(rows: Any, ask: Callable[[Any], Found]) -> tuple[list[tuple[Any, Found]], dict[Any, str]]:
-    """What `ask` says of the rows, of all at once or, where it fails, of halves of them and halves of those; and of
-    each single row for which it fails still, why."""
+def bisect_failures(rows: Any, function: Callable[[Any], Found]) -> tuple[list[tuple[Any, Found]], dict[Any, str]]:
+    """Apply a function to all rows at once or, where it fails, to each half, recursively. Returns the blocks of rows
+    for which it succeeded, with its results, and the label and error of every single row for which it failed."""
     try:
-        return [(rows, ask(rows))], {}
-    except Exception as reason:  # whatever a model may raise: one row must not stop a job
+        return [(rows, function(rows))], {}
+    except Exception as reason:  # any error of a model: a single row must not stop a job
         if len(rows) == 1:
             return [], {rows.index[0]: first_line(reason)}
     middle = len(rows) // 2
     found: list[tuple[Any, Found]] = []
     failed: dict[Any, str] = {}
     for half in (rows.iloc[:middle], rows.iloc[middle:]):
-        some, others = halved(half, ask)
+        some, others = bisect_failures(half, function)
         found += some
         failed |= others
     return found, failed
 
 
-def typed(rows: pa.Table, schema: Schema) -> pd.DataFrame:
-    """The features of numbered rows as a frame, text read as what each feature is; a cell that cannot be stays text."""
+def typed_frame(rows: pa.Table, schema: Schema) -> pd.DataFrame:
+    """The features of numbered rows as a frame. Text is parsed by the type of each feature; cells that cannot be parsed
+    stay text."""
     columns = {f.name: _column(rows[f.name], f) for f in schema.features}
     return pd.DataFrame(columns, index=pd.Index(rows[ROW].to_numpy()))
 
@@ -117,7 +117,7 @@ def _column(cells: pa.ChunkedArray, feature: Feature) -> Any:
 
 
 def _numbers(cells: pa.ChunkedArray) -> Any:
-    """Text as numbers, each read alike whatever its neighbours are."""
+    """Text as numbers; how a cell is parsed does not depend on other cells."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""The answers of a job read back, from files that are as the job wrote them."""
+"""Reads the answers and the rejected rows of a job, and checks the hashes of the files."""
 
 from __future__ import annotations
 
@@ -8,19 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.scale.manifest import BEFORE, MANIFEST, JobFolder
-from grace.scale.records import (
-    ANSWERS,
-    REPAIR,
-    Damage,
-    Record,
-    answers_of,
-    beside,
-    present,
-    record_of,
-    rejects_of,
-    strangers,
-)
+from grace.scale.integrity import REPAIR, Damage, part_files, unexpected_files
+from grace.scale.job_folder import MANIFEST, PREVIOUS_FORMAT, JobFolder
+from grace.scale.part_records import ANSWERS, PartRecord, answers_file, finished_parts, record_file, rejects_file
 from grace.schema.tables.spreadsheets import restored
 
 if TYPE_CHECKING:
@@ -28,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def read(folder: str | Path, columns: Sequence[str] | None = None, *, check: bool = True) -> pd.DataFrame:
-    """The answers of a job as a frame, one line each, under the numbers of their rows. Files that are not as the job
-    wrote them are an error, unless `check` is False, which saves the time of hashing them. Of a big job, ask for few
-    columns, or go through `answers/` file by file."""
+    """The answers of a job as a frame with one line each, indexed by the numbers of their rows. Files that are not as
+    the job wrote them raise an error, unless `check` is False, which saves the time of hashing them. For a big job,
+    name the `columns` that are needed, or read the files in `answers/` one by one."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -38,61 +28,62 @@ def read(folder: str | Path, columns: Sequence[str] | None = None, *, check: boo
     records = _records(where, check)
     if not records:
         raise GraceError(f"{folder} has no answers yet")
-    wanted = None if columns is None else ["row", *columns]
-    found = []
+    names = None if columns is None else ["row", *columns]
+    tables = []
     for part in sorted(records):
-        content = _content(where, answers_of(part), records[part] if check else None)
+        content = _content(where, answers_file(part), records[part] if check else None)
         try:
-            found.append(pq.read_table(pa.BufferReader(content), columns=wanted))
+            tables.append(pq.read_table(pa.BufferReader(content), columns=names))
         except pa.ArrowException as reason:
-            raise GraceError(f"{where / answers_of(part)} is damaged: {reason}; {REPAIR}") from reason
-    frame: pd.DataFrame = pa.concat_tables(found).to_pandas()
+            raise GraceError(f"{where / answers_file(part)} is damaged: {reason}; {REPAIR}") from reason
+    frame: pd.DataFrame = pa.concat_tables(tables).to_pandas()
     return frame.set_index("row")
 
 
 def rejects(folder: str | Path, *, check: bool = True) -> pd.DataFrame:
-    """The rows of a job that were set aside: the number of the row, the column and the reason."""
+    """The rejected rows of a job: column and reason, indexed by the number of the row."""
     import io
 
     import pandas as pd
 
     where = Path(folder)
     records = _records(where, check)
-    kinds = {"row": "int64", "column": "object", "reason": "object"}
-    how: dict[str, Any] = {"dtype": {"row": kinds["row"]}, "converters": dict.fromkeys(("column", "reason"), restored)}
+    types = {"row": "int64", "column": "object", "reason": "object"}
+    how: dict[str, Any] = {"dtype": {"row": types["row"]}, "converters": dict.fromkeys(("column", "reason"), restored)}
     parts = [
         pd.read_csv(io.BytesIO(_content(where, name, record if check else None)), keep_default_na=False, **how).astype(
-            kinds
+            types
         )
         for part, record in sorted(records.items())
-        if (name := rejects_of(part)) in record.files or (where / name).exists()
+        if (name := rejects_file(part)) in record.files or (where / name).exists()
     ]
-    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(kinds)).astype(kinds)
+    frame = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(types)).astype(types)
     return frame.set_index("row")
 
 
-def _records(folder: Path, check: bool) -> dict[int, Record]:
-    """The records of the parts that are done; an error if a part of a finished job is missing, or if a file lies there
+def _records(folder: Path, check: bool) -> dict[int, PartRecord]:
+    """The records of the parts that are done. A missing part of a finished job is an error; with `check`, so are files
     that the job did not write."""
-    place = JobFolder(folder)
-    known = place.manifest(earlier=True)
-    if known is None:
+    job = JobFolder(folder)
+    manifest = job.manifest(earlier=True)
+    if manifest is None:
         raise GraceError(f"{folder} is not the folder of a job: it has no {MANIFEST}")
-    names = beside(folder)  # before the records, as the job may be at work
-    records, unreadable = place.recorded(known)
-    done = present(folder, records)
+    names = part_files(folder)  # before the records, as the job may be running
+    records, unreadable = job.records(manifest)
+    done = finished_parts(folder, records)
     missing = sorted(records.keys() - done)
-    if missing and "done" in known:
-        raise GraceError(f"{folder / answers_of(missing[0])} is missing; the same command again does the part again")
+    if missing and "done" in manifest:
+        raise GraceError(f"{folder / answers_file(missing[0])} is missing; the same command again does the part again")
     if check:
-        if known["format"] == BEFORE:  # which recorded no rows set aside
+        if manifest["format"] == PREVIOUS_FORMAT:  # it has no records of rejected rows
             names = [name for name in names if name.startswith(ANSWERS)]
-        Damage({record_of(p): p for p in unreadable}, strangers(folder, names, records, unreadable)).refuse(folder)
+        changed = {record_file(part): part for part in unreadable}
+        Damage(changed, unexpected_files(folder, names, records, unreadable)).raise_if_any(folder)
     return {part: record for part, record in records.items() if part in done}
 
 
-def _content(folder: Path, name: str, record: Record | None) -> bytes:
-    """A file, if it has the hash that was recorded."""
+def _content(folder: Path, name: str, record: PartRecord | None) -> bytes:
+    """The content of a file, checked against the hash in the record if there is one."""
     try:
         content = (folder / name).read_bytes()
     except OSError as reason:

@@ -1,4 +1,4 @@
-"""Rows drawn from tables that do not fit into memory."""
+"""Random rows of tables that do not fit into memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def sample(path: str | Path, rows: int, *, seed: int = 0) -> pd.DataFrame:
-    """Rows drawn by `seed` from a Parquet table of any size, in their order, under their numbers: to train on what does
-    not fit into memory."""
+    """Rows drawn at random without replacement from a Parquet table of any size, in the order of the table and indexed
+    by row number: to train on a table that does not fit into memory."""
     source = ParquetSource.of(path)
     total = len(source)
     return source.take(np.sort(np.random.default_rng(seed).choice(total, min(rows, total), replace=False)))

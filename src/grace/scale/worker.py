@@ -1,7 +1,9 @@
 """A process that explains parts, started by `grace.scale.pool`.
 
-It reads a line of JSON, which says what it works on, then messages: a line of JSON about a part, followed by so many
-bytes of Arrow. It writes a part's files itself, and answers with a line of JSON. It ends when nobody talks to it.
+It reads a line of JSON, the task: the job folder, references to the explainer and the extra columns, the question, the
+memory, the number of workers and the device. Then come messages, each a line of JSON about a part, followed by its rows
+as an Arrow stream of the announced length. The worker writes the files of the part, and replies with a line of JSON. It
+ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -19,56 +21,50 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from grace.errors import GraceError
 from grace.problem.budget import LEAST, usual
-from grace.scale.manifest import JobFolder
+from grace.scale.job_folder import JobFolder
+from grace.scale.question import JobQuestion
 from grace.schema.tables.arrow import first_line
 from grace.schema.tables.table_file import Lost, Part
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
-    from grace.scale.answers import JobQuestion
 
-
-WATCH = 0.1  # seconds between looks at whether the job is still there
+PARENT_CHECK = 0.1  # seconds between checks that the parent process is alive
 
 
 class Worker:
-    """An explainer, a question, the folder that the answers go to, and the columns that are carried along."""
+    """Explains parts by the task that `grace.scale.engines` describes, and writes their files. An explainer in memory
+    can be given in place of the one that the task refers to."""
 
-    def __init__(self, explainer: Explainer, question: JobQuestion, place: JobFolder, carried: str = "") -> None:
-        from grace.scale.answers import check
-        from grace.scale.carrying import Carried
+    def __init__(self, task: Mapping[str, Any], device: str = "cpu", explainer: Explainer | None = None) -> None:
+        from grace.scale.arrow_answers import check_question
+        from grace.scale.extra_columns import ExtraColumns
+        from grace.scale.saved_explainer import load_reference
 
-        self.explainer, self.question, self.place = explainer, question, place
-        self.carried = Carried.of_text(carried)
-        check(explainer, question)
+        self.explainer = load_reference(task["explainer"], device) if explainer is None else explainer
+        memory = row_memory(self.explainer, task["memory"], task.get("workers", 1))
+        self.question = JobQuestion.from_json(task["question"], memory)
+        self.folder = JobFolder(Path(task["folder"]))
+        self.extra = ExtraColumns.from_text(task["extra_columns"])
+        check_question(self.explainer, self.question)
 
-    @classmethod
-    def of(cls, work: Mapping[str, Any], device: str = "cpu") -> Worker:
-        """By what a message says."""
-        from grace.scale.answers import JobQuestion
-        from grace.scale.explainers import load_given
+    def explain(self, part: Part) -> int:
+        """Explain a part and write its files; returns its number of rows."""
+        from grace.scale.arrow_answers import explain_part
 
-        explainer = load_given(work["explainer"], device)
-        question = JobQuestion.of(work["question"], room(explainer, work["memory"], work.get("workers", 1)))
-        return cls(explainer, question, JobFolder(Path(work["folder"])), work["carried"])
-
-    def do(self, part: Part) -> int:
-        """Explain a part and write its files; gives how many rows it had."""
-        from grace.scale.answers import explain_part
-
-        table, rejects = explain_part(self.explainer, part, self.question, self.carried)
-        self.place.write_part(part.number, table, [astuple(r) for r in rejects])
+        table, rejects = explain_part(self.explainer, part, self.question, self.extra)
+        self.folder.write_part(part.number, table, [astuple(r) for r in rejects])
         return part.stop - part.start
 
 
-def room(explainer: Explainer, memory: int, workers: int = 1) -> int:
-    """What may be used for rows: on a GPU, which has memory of its own, what is usual, shared by all workers."""
+def row_memory(explainer: Explainer, memory: int, workers: int = 1) -> int:
+    """The bytes that may be used for rows: on a GPU a share of its own memory, divided among all workers."""
     device = explainer.model.device
     return memory if device.type == "cpu" else max(LEAST, usual(device) // workers)
 
 
-def packed(part: Part) -> tuple[dict[str, Any], Any]:
-    """A part as a message, with the rows as bytes."""
+def part_to_message(part: Part) -> tuple[dict[str, Any], Any]:
+    """A part as a JSON header and the bytes of its rows."""
     import pyarrow as pa
 
     body: Any = b""
@@ -81,7 +77,7 @@ def packed(part: Part) -> tuple[dict[str, Any], Any]:
     return {"part": part.number, "start": part.start, "stop": part.stop, "lost": lost, "bytes": len(body)}, body
 
 
-def unpacked(head: Mapping[str, Any], body: bytes) -> Part:
+def part_from_message(head: Mapping[str, Any], body: bytes) -> Part:
     import pyarrow as pa
 
     rows = pa.ipc.open_stream(body).read_all() if body else None
@@ -89,38 +85,38 @@ def unpacked(head: Mapping[str, Any], body: bytes) -> Part:
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer messages until there are no more."""
+    """Reply to messages until there are no more."""
 
-    def say(**message: Any) -> None:
+    def reply(**message: Any) -> None:
         sink.write(json.dumps(message).encode() + b"\n")
         sink.flush()
 
     try:
-        work = json.loads(source.readline())
-        worker = Worker.of(work, work["device"])
+        task = json.loads(source.readline())
+        worker = Worker(task, task["device"])
     except GraceError as reason:
-        return say(error=str(reason))
-    say(ready=True)
+        return reply(error=str(reason))
+    reply(ready=True)
     while line := source.readline():
         head = json.loads(line)
         body = source.read(head["bytes"])
-        if len(body) < head["bytes"]:  # whoever wrote it is gone
+        if len(body) < head["bytes"]:  # the parent has ended
             return None
         try:
-            say(rows=worker.do(unpacked(head, body)))
+            reply(rows=worker.explain(part_from_message(head, body)))
         except Exception as reason:
-            return say(error=f"rows {head['start']} to {head['stop'] - 1}: {first_line(reason)}")
+            return reply(error=f"rows {head['start']} to {head['stop'] - 1}: {first_line(reason)}")
     return None
 
 
-def _end_with(parent: int) -> None:
-    """End this process, whatever it is doing, as soon as the one that started it is gone."""
+def _exit_with(parent: int) -> None:
+    """End this process, whatever it is doing, as soon as its parent has ended."""
     while os.getppid() == parent:
-        time.sleep(WATCH)
+        time.sleep(PARENT_CHECK)
     os._exit(1)
 
 
 def main() -> None:
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    with suppress(BrokenPipeError):  # whoever started it is gone
+    threading.Thread(target=_exit_with, args=(os.getppid(),), daemon=True).start()
+    with suppress(BrokenPipeError):  # the parent has ended
         serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -70,8 +71,16 @@ def flush_folder(folder: Path) -> None:
         os.close(opened)
 
 
-def hash_of_file(path: Path) -> str | None:
-    """The SHA-256 of a file; None if there is none."""
+def hash_of_file(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    found = hash_if_exists(path)
+    if found is None:
+        raise GraceError(f"{path} cannot be read: {os.strerror(errno.ENOENT)}")
+    return found
+
+
+def hash_if_exists(path: Path) -> str | None:
+    """The SHA-256 of a file, in hexadecimal; None if there is no such file."""
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.scale.rejected_rows import halved
+from grace.scale.rejected_rows import bisect_failures
 from grace.schema.columns import is_small, is_time
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Numeric, columns_of
 from grace.schema.frames import as_frame, join_first
@@ -55,7 +55,7 @@ def table_examples(explainer: Explainer, table: pd.DataFrame) -> Examples:
     if len(table) == 0:
         raise GraceError("there are no rows: the table is empty")
     groups = {c for f in schema.features for c in columns_of(f)} & set(table.columns)
-    found, faults = halved(table, lambda part: gathered(schema, part))
+    found, faults = bisect_failures(table, lambda part: gathered(schema, part))
     rows = pd.concat([part for _, part in found]).reindex(table.index) if found else table
     absent = [name for name in schema.names if name not in rows.columns]
     if absent:

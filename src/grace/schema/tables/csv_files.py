@@ -1,11 +1,13 @@
-"""CSV files of jobs, which are read as they stream: the dialect is that of their first block."""
+"""CSV files that are streamed; the dialect is detected from the first block."""
 
 from __future__ import annotations
 
 import bz2
 import codecs
 import gzip
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -16,85 +18,95 @@ from grace.errors import GraceError
 from grace.schema.tables.csv_text import BZIP2, GZIP, XZ, ZIP, Dialect, decoded, dialect_of, named_columns, records
 from grace.schema.tables.text_columns import Columns, TextColumn
 
-FIRST = 1 << 20  # bytes that the dialect is recognised by
+FIRST = 1 << 20  # bytes from which the dialect is detected
 CONVERT = "convert the table to Parquet"
 
 
-def opened(path: Path) -> IO[bytes] | gzip.GzipFile:
-    """The bytes of a file, unpacked by gzip or bzip2 as they are read."""
-    try:
-        with path.open("rb") as stream:
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file, plain or compressed by gzip or bzip2. Compression, encoding, separator and header are read from its
+    first bytes, once."""
+
+    path: Path
+
+    @cached_property
+    def _opener(self) -> Callable[[Path], IO[bytes] | gzip.GzipFile]:
+        with self.path.open("rb") as stream:
             magic = stream.read(6)
         if magic.startswith((XZ, ZIP)):
-            raise GraceError(f"{path}: a job does not unpack .zip or .xz; unpack it, or {CONVERT}")
+            raise GraceError(f"{self.path}: a job does not unpack .zip or .xz; unpack it, or {CONVERT}")
         if magic.startswith(GZIP):
-            return gzip.open(path)
-        return bz2.open(path) if magic.startswith(BZIP2) else path.open("rb")
-    except OSError as reason:
-        raise GraceError(f"{path} cannot be read: {reason.strerror or reason}") from reason
+            return gzip.open
+        return bz2.open if magic.startswith(BZIP2) else lambda path: path.open("rb")
 
-
-def is_packed(path: Path) -> bool:
-    """Whether a file is larger when it is read."""
-    with path.open("rb") as stream:
-        return stream.read(6).startswith((GZIP, BZIP2))
-
-
-def csv_dialect(path: Path) -> Dialect:
-    """The encoding and the separator."""
-    return _first_block(path)[1]
-
-
-def header(path: Path) -> list[str]:
-    """The names of the columns."""
-    text, dialect = _first_block(path)
-    raw = next(records(path, text, dialect), [])
-    named_columns(path, raw)
-    return raw
-
-
-def check_numbers(path: Path, names: Sequence[str]) -> None:
-    """An error where numbers of the first block are not written as 1234.5, which rows of a job have to be: one row does
-    not tell whether its comma is a decimal one."""
-    text, dialect = _first_block(path)
-    lines = records(path, text, dialect)
-    columns = next(lines)
-    try:
-        cells = [line for line in islice(lines, FIRST) if len(line) == len(columns)]
-    except GraceError:  # the quotation mark of a cell that the block cuts off
-        return
-    texts = {
-        name: pd.Series([line[j] for line in cells], dtype="str") for j, name in enumerate(columns) if name in names
-    }
-    table = Columns({n: TextColumn.of(n, c) for n, c in texts.items()}, dialect.separator, list(texts))
-    for column in table.columns.values():
+    def open(self) -> IO[bytes] | gzip.GzipFile:
+        """The bytes of the file, decompressed as they are read."""
         try:
-            if column.readings:
-                table.numbers(column)
-        except GraceError as reason:
-            raise GraceError(f"{path}: {reason}") from reason
-    for form, found in table.formats.items():
-        raise GraceError(
-            f"{path}: numbers of column {found[0]!r} are written with {form}, which a job does not read; {CONVERT}"
-        )
+            return self._opener(self.path)
+        except OSError as reason:
+            raise GraceError(f"{self.path} cannot be read: {reason.strerror or reason}") from reason
 
+    @property
+    def compressed(self) -> bool:
+        return self._opener in (gzip.open, bz2.open)
 
-def _first_block(path: Path) -> tuple[str, Dialect]:
-    try:
-        with opened(path) as stream:
-            block = stream.read(FIRST)
-    except (OSError, EOFError) as reason:
-        raise GraceError(f"{path} cannot be unpacked: {reason}; compress it anew, or {CONVERT}") from reason
-    cut = block
-    if len(block) == FIRST:  # up to the end of a line, which is the end of a letter too
-        end = block.rfind(b"\n")
-        wide = block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
-        cut = block if wide or end < 0 else block[: end + 1]
-    text, encoding = decoded(path, cut)
-    dialect = dialect_of(path, text, encoding)
-    if dialect.skipped:
-        raise GraceError(f"{path}: take out the line {text.splitlines()[0]!r} above the header, or {CONVERT}")
-    return text, dialect
+    @property
+    def dialect(self) -> Dialect:
+        """The encoding and the separator."""
+        return self._first_block[1]
+
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        text, dialect = self._first_block
+        raw = next(records(self.path, text, dialect), [])
+        named_columns(self.path, raw)
+        return raw
+
+    def check_numbers(self, names: Sequence[str]) -> None:
+        """Raise an error if numbers in the first block are not written as 1234.5. Parts of a job are parsed one by one,
+        and a single row does not tell whether its comma is a decimal one."""
+        text, dialect = self._first_block
+        lines = records(self.path, text, dialect)
+        columns = next(lines)
+        try:
+            cells = [line for line in islice(lines, FIRST) if len(line) == len(columns)]
+        except GraceError:  # the block ends within a quoted cell
+            return
+        texts = {
+            name: pd.Series([line[j] for line in cells], dtype="str") for j, name in enumerate(columns) if name in names
+        }
+        table = Columns({n: TextColumn.of(n, c) for n, c in texts.items()}, dialect.separator, list(texts))
+        for column in table.columns.values():
+            try:
+                if column.readings:
+                    table.numbers(column)
+            except GraceError as reason:
+                raise GraceError(f"{self.path}: {reason}") from reason
+        for form, found in table.formats.items():
+            raise GraceError(
+                f"{self.path}: numbers of column {found[0]!r} are written with {form}, which a job does not read; "
+                f"{CONVERT}"
+            )
+
+    @cached_property
+    def _first_block(self) -> tuple[str, Dialect]:
+        """The text of the first block, up to the end of a line, and its dialect."""
+        path = self.path
+        try:
+            with self.open() as stream:
+                block = stream.read(FIRST)
+        except (OSError, EOFError) as reason:
+            raise GraceError(f"{path} cannot be unpacked: {reason}; compress it anew, or {CONVERT}") from reason
+        cut = block
+        if len(block) == FIRST:  # the end of a line is also the end of a character
+            end = block.rfind(b"\n")
+            wide = block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
+            cut = block if wide or end < 0 else block[: end + 1]
+        text, encoding = decoded(path, cut)
+        dialect = dialect_of(path, text, encoding)
+        if dialect.skipped:
+            raise GraceError(f"{path}: take out the line {text.splitlines()[0]!r} above the header, or {CONVERT}")
+        return text, dialect
 
 
 def read_options(dialect: Dialect, block: int) -> tuple[Any, str]:

@@ -166,8 +166,5 @@ def records(path: Path, text: str, dialect: Dialect) -> Iterator[list[str]]:
 def named_columns(path: Path, header: Sequence[str]) -> list[str]:
     """The names of a header; those without one are called as pandas does."""
     names = [name.strip() or f"Unnamed: {i}" for i, name in enumerate(header)]
-    try:
-        no_duplicates(names, "column")
-    except GraceError as reason:
-        raise GraceError(f"{path}: {reason}") from reason
+    no_duplicates(names, f"{path}: column")
     return names

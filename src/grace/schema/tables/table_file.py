@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grace.errors import GraceError
-from grace.schema.frames import join_first
+from grace.schema.frames import join_first, no_duplicates
 from grace.schema.tables.arrow import (
     COLUMN,
     TEXT,
@@ -27,7 +27,7 @@ from grace.schema.tables.arrow import (
     metadata,
     reading_bytes,
 )
-from grace.schema.tables.csv_files import check_numbers, csv_dialect, header, is_packed, opened, read_options
+from grace.schema.tables.csv_files import CsvFile, read_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,11 +82,11 @@ class TableFile:
 
     def columns(self) -> list[str]:
         """The names of the columns that every file has, but for those that pandas wrote for an index."""
-        named = [header(file) if self.text else columns_of(file) for file in self.files]
+        if self.text:
+            return self._csv.columns()
+        named = [columns_of(file) for file in self.files]
         for file, names in zip(self.files, named, strict=True):
-            if len(set(names)) < len(names):
-                twice = next(n for n in names if names.count(n) > 1)
-                raise GraceError(f"{file}: column {twice!r} occurs twice; rename or drop one of them")
+            no_duplicates(names, f"{file}: column")
         return [n for n in named[0] if all(n in names for names in named)]
 
     def need(self, names: Sequence[str]) -> None:
@@ -96,8 +96,8 @@ class TableFile:
             if name not in given:
                 file = next(f for f in self.files if self.text or name not in columns_of(f))
                 raise GraceError(f"column {name!r} is missing from {file}; the model needs {join_first(names)}")
-        for file in self.files if self.text else ():
-            check_numbers(file, names)
+        if self.text:
+            self._csv.check_numbers(names)
 
     def stamps(self) -> list[tuple[int, ...]]:
         """What changes when a file is written to or replaced."""
@@ -112,7 +112,7 @@ class TableFile:
         digest, lines = hashlib.sha256(), 0
         for file in self.files:
             try:
-                with opened(file) if self.text else file.open("rb") as stream:
+                with self._csv.open() if self.text else file.open("rb") as stream:
                     while block := stream.read(READ):
                         digest.update(block)
                         lines += block.count(b"\n") if self.text else 0
@@ -155,6 +155,11 @@ class TableFile:
         return Part(number, start, stop, joined(pieces))
 
     @cached_property
+    def _csv(self) -> CsvFile:
+        (path,) = self.files
+        return CsvFile(path)
+
+    @cached_property
     def _groups(self) -> tuple[tuple[int, ...], ...]:
         """How many rows each row group of each Parquet file has."""
         known = map(metadata, self.files)
@@ -168,7 +173,7 @@ class TableFile:
     def row_bytes(self, columns: Sequence[str], rows: int) -> int:
         """About how many bytes a row with these columns takes in memory, of a table of so many."""
         if self.text:
-            size = sum(file.stat().st_size * (PACKED if is_packed(file) else 1) for file in self.files)
+            size = self._csv.path.stat().st_size * (PACKED if self._csv.compressed else 1)
             return size // max(1, rows) + TEXT * len(columns)
         return max(decoded_row_bytes(file, columns) for file in self.files)
 
@@ -228,9 +233,9 @@ class TableFile:
             lost.append(Lost(row.number - 2, cells))  # counted from 1, the header included
             return "skip"
 
-        (path,) = self.files
-        options, separator = read_options(csv_dialect(path), BLOCK)
-        stream = opened(path)
+        path = self._csv.path
+        options, separator = read_options(self._csv.dialect, BLOCK)
+        stream = self._csv.open()
         names, needed = [*features, *carried], frozenset(features)
         start = 0
         try:
