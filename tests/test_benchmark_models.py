@@ -21,9 +21,8 @@ import grace
 from benchmark_world import loans
 from grace.experiments import Task, compare, task_of
 from grace.experiments.peers import PEERS, RUNNERS
-from grace.experiments.process import ask_peer
+from grace.experiments.process import ask_peer, served
 from grace.experiments.runners import protocol
-from grace.experiments.serving import served
 
 ASKER = f"""
 import sys, time

@@ -15,9 +15,8 @@ import torch
 from benchmark_world import fake, loans
 from grace import GraceError
 from grace.experiments import process
-from grace.experiments.environments import environment
 from grace.experiments.peers import LIBRARIES, PEERS, RUNNERS, find
-from grace.experiments.process import GIVE_UP, ask_peer
+from grace.experiments.process import GIVE_UP, ask_peer, environment
 from grace.experiments.runners import protocol
 from grace.experiments.task import Answers, Task, as_answers, prepare
 

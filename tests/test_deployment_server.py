@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import grace
-from grace.web import deadlines, middleware
+from grace.web import middleware, server
 from grace.web.pages import create_app
 from grace.web.service import Served
 from kinds import NUMBERS, YES
@@ -41,6 +41,6 @@ def test_there_is_a_health_check() -> None:
 
 
 def test_the_limits_of_the_proxy_are_those_of_the_server() -> None:
-    assert f"client_header_timeout {deadlines.HEADER_SECONDS:.0f}s;" in PAGE
+    assert f"client_header_timeout {server.HEADER_SECONDS:.0f}s;" in PAGE
     assert f"client_body_timeout   {middleware.BODY_SECONDS:.0f}s;" in PAGE
     assert f"client_max_body_size  {middleware.MOST_BYTES >> 20}m;" in PAGE

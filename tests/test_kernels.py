@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import grace
-from grace.methods import walk_kernel
+from grace.methods import walk
 from grace.methods.moves import moves_of
 from grace.methods.ranking.gradient import nearest_alternative, rank_gradient
 from grace.methods.walk import grow
@@ -144,7 +144,7 @@ def test_what_kernels_do_not_know_is_left_to_plain_operations(kernels: Callable[
     problem = problem_of(explainer_of((12, 8), 2), numbers().head(4))
     v, slope = nearest_alternative(problem)
     chosen = rank_gradient(problem, slope)[:, :2]
-    assert walk_kernel.grown_at_once(problem, chosen, v) is not None
+    assert walk.grown_at_once(problem, chosen, v) is not None
     zero = torch.zeros(4, dtype=torch.float64, device=DEVICE)
     sure = replace(problem.goal, confidence=0.8)
     for other in (
@@ -152,7 +152,7 @@ def test_what_kernels_do_not_know_is_left_to_plain_operations(kernels: Callable[
         replace(problem, goal=Between(zero, zero + 1)),
         replace(problem, goal=sure),
     ):
-        assert walk_kernel.grown_at_once(other, chosen, v) is None
+        assert walk.grown_at_once(other, chosen, v) is None
     wide = relu_network(explainer_of((129, 65), 2).model)
     assert wide.packed(problem.rows.device) is None
 

@@ -17,7 +17,6 @@ from torch import nn
 import grace
 from grace.pictures import KINDS, Backdrop, batch_picture, picture, svg, svg_columns, to_svg
 from grace.pictures.batch import Overview
-from grace.pictures.contour import blocks, border, region
 from grace.pictures.drawing import (
     Drawing,
     Group,
@@ -33,6 +32,7 @@ from grace.pictures.drawing import (
     ticks,
     wrap,
 )
+from grace.pictures.plane import blocks, border, region
 from grace.text.vocabulary import class_caption
 from problems import CASES, two_class, wrapped
 

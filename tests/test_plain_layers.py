@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 import grace
 from grace.errors import GraceError
-from grace.models.network import Network
-from grace.models.plain import is_plain
+from grace.models.network import Network, is_plain
 from grace.models.predictor import Predictor
 from grace.models.relu import check_layers, relu_network
 from grace.models.torch import TorchModel

@@ -17,8 +17,7 @@ import grace
 import reference
 from grace.methods.ranking.entropy import filter_ranking
 from grace.methods.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
-from grace.methods.ranking.local import logistic_weights, neighbourhood, rank_local, two_class_weights
-from grace.methods.ranking.tree import gini_importance
+from grace.methods.ranking.local import gini_importance, logistic_weights, neighbourhood, rank_local, two_class_weights
 from grace.problem.neighbours import NeighbourIndex, nearest_rows
 
 

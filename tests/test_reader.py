@@ -15,10 +15,9 @@ from benchmark_world import loans
 from grace import Categorical, Numeric, Schema
 from grace.errors import GraceError
 from grace.experiments.reproduction import reading
-from grace.experiments.reproduction.attribution import Attribution, Shap
 from grace.experiments.reproduction.plan import Sizes
 from grace.experiments.reproduction.reader import POLICIES, Known, Shown, believe
-from grace.experiments.reproduction.simulation import other_edits, simulate
+from grace.experiments.reproduction.simulation import Attribution, Shap, other_edits, simulate
 from grace.experiments.reproduction.subject import Subject
 from grace.study.lime import Lime
 from grace.text.languages import en

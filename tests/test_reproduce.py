@@ -23,7 +23,7 @@ from grace import Schema, datasets
 from grace.cli import main
 from grace.datasets import Table
 from grace.errors import GraceError
-from grace.experiments.reproduction import page, paper, patient, released, released_training, runs, samples, tables
+from grace.experiments.reproduction import page, paper, patient, released, runs, samples, tables
 from grace.experiments.reproduction.plan import PARTS, Sizes, Unit, plan_of
 from grace.experiments.reproduction.results import Reproduction
 from grace.experiments.reproduction.store import Store
@@ -179,12 +179,12 @@ def test_training_as_released() -> None:
     network = Watch(2, 2)
     nn.init.zeros_(network.bias)
     held = (x, torch.ones(6, dtype=torch.int64))
-    released_training.fit(network, x, 1 - held[1], held, Recipe((), 0.01, patience=4, batch_size=6))
+    released.fit(network, x, 1 - held[1], held, Recipe((), 0.01, patience=4, batch_size=6))
     steps = np.diff([*seen, float(network.bias[0].detach())])
     assert steps == pytest.approx([0.01, 0.01, 0.01, 0.001, 0.001], rel=0.05)
 
     rows = torch.as_tensor(np.random.default_rng(0).normal(3, 2, (50, 2)), dtype=torch.float32)
-    built = released_training.build(rows, Recipe((4, 3)), 2, seed=1)
+    built = released.build(rows, Recipe((4, 3)), 2, seed=1)
     scaled = built[0](rows)
     assert torch.allclose(scaled.mean(dim=0), torch.zeros(2), atol=1e-5)
     assert torch.allclose(scaled.std(dim=0, correction=0), torch.ones(2), atol=1e-5)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import grace
 from grace import GraceError
-from grace.explain.answer_columns import unique_names
+from grace.explain.answer_table import unique_names
 from grace.scale import read, run
 from grace.scale.budget import rows_per_part
 from scaling import HOW, loans, small_world

@@ -14,7 +14,7 @@ import pytest
 from grace import Categorical, GraceError, Numeric, Schema
 from grace.models.base import class_codes, fill_value
 from grace.problem.space import Space
-from grace.schema.protected_names import looks_protected
+from grace.schema.limits import looks_protected
 from grace.schema.schema_file import HELP
 from grace.text import languages
 from grace.text.vocabulary import feature_in, row_words

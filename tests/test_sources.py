@@ -17,8 +17,7 @@ from grace import GraceError, datasets
 from grace.problem import background
 from grace.problem.background import kept
 from grace.schema import sources
-from grace.schema.parquet_source import ParquetSource
-from grace.schema.sources import FrameSource, schemas, source_of
+from grace.schema.sources import FrameSource, ParquetSource, schemas, source_of
 from scaling import loans, saved_explainer
 
 DOMAINS = ("central", "minmax", 0.9)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from grace.cli.terminal import write_batch
 from grace.scale.job_folder import JobFolder
 from grace.scale.results import rejects
-from grace.schema.tables.spreadsheets import defused, defused_frame, restored
+from grace.schema.files import defused, defused_frame, restored
 from grace.study.responses import Response, read_csv, to_csv
 from test_hostile_files import explainer, rows
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from grace import Categorical, GraceError, Numeric, Schema
 from grace.schema.tables.reading import read
-from grace.schema.tables.text_numbers import FORMATS, NumberFormat, readings
+from grace.schema.tables.text_cells import FORMATS, NumberFormat, readings
 
 
 def table(here: Path, content: str | bytes, name: str = "table.csv", **how: Any) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from grace import GraceError, __version__
 from grace.cli import main
 from grace.problem.settings import MOST, Settings
 from grace.study import pages as study_pages
-from grace.web import deadlines, middleware
+from grace.web import middleware, server
 from grace.web.hosts import Hosts, client_of, hosts_of
 from grace.web.middleware import MOST_BYTES
 from grace.web.pages import create_app
@@ -292,7 +292,7 @@ def test_forms_are_read_with_limits(local: TestClient) -> None:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    monkeypatch.setattr(deadlines, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.5)
     monkeypatch.setattr(middleware, "BODY_SECONDS", 0.5)
     with serving_app(create_app([Served("own", explainer())], hosts_of("127.0.0.1"))) as port:
         yield port

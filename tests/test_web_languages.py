@@ -18,8 +18,7 @@ import served_kinds as kinds
 from conftest import client_of
 from grace import GraceError
 from grace.text import languages
-from grace.web.error_handlers import BROKEN, BUSY, GREEDY
-from grace.web.messages import message
+from grace.web.error_handlers import BROKEN, BUSY, GREEDY, message
 from grace.web.middleware import OTHER_HOST, OTHER_SITE, TOO_LONG, TOO_SLOW
 from grace.web.pages import preferred
 from grace.web.service import Served

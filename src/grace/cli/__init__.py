@@ -33,7 +33,6 @@ from grace.cli.terminal import (
 from grace.errors import GraceError
 from grace.problem import METHODS
 from grace.schema.files import write_text
-from grace.schema.protected_names import looks_protected
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,6 +167,8 @@ def schema(data: str, target: str, out: str, drop: tuple[str, ...], categories: 
     click.echo(
         f"Written to {out}: edit it, then grace train {shlex.quote(data)} --schema {shlex.quote(out)} ...", err=True
     )
+    from grace.schema.limits import looks_protected
+
     suspects = looks_protected(found.names)
     if suspects:
         click.echo(

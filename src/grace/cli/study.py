@@ -109,7 +109,7 @@ def serve(directory: str, host: str, port: int, allow_host: tuple[str, ...], pro
       grace study serve clear/ --port 8001
       grace study serve clear/ --allow-host study.example.org --proxy 127.0.0.1
     """
-    from grace.study.serving import serve as run
+    from grace.study.pages import serve as run
 
     def ready(address: str) -> None:
         click.echo(f"The study is at {address} (Ctrl-C to stop).", err=True)

@@ -172,7 +172,7 @@ def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
     if path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts(**how)))
         return
-    from grace.schema.tables.spreadsheets import defused_frame
+    from grace.schema.files import defused_frame
 
     with replacing(path) as fresh:
         frame = batch.to_frame(**how)

@@ -18,8 +18,7 @@ from grace import lazily
 if TYPE_CHECKING:
     from grace.experiments.benchmarking import benchmark, compare
     from grace.experiments.results import Results
-    from grace.experiments.subjects import task_of
-    from grace.experiments.task import Answers, Task
+    from grace.experiments.task import Answers, Task, task_of
 
 __all__ = ["Answers", "Results", "Task", "benchmark", "compare", "task_of"]
 

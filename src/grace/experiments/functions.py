@@ -17,8 +17,7 @@ import numpy as np
 import torch
 
 from grace.errors import GraceError
-from grace.experiments.environments import clean
-from grace.experiments.process import end, last_words
+from grace.experiments.process import clean, end, last_words
 from grace.experiments.runners.protocol import TooLong, limit
 from grace.experiments.task import Answers, Method, Task, as_answers
 from grace.explain.explainer import Explainer

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grace.errors import GraceError
-from grace.experiments.environments import environment
-from grace.experiments.process import ask_peer
+from grace.experiments.process import ask_peer, environment
 from grace.experiments.task import Answers, Task
 
 RUNNERS = Path(__file__).parent / "runners"

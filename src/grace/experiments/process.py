@@ -6,20 +6,112 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from multiprocessing import Pipe
+from multiprocessing.connection import Client, Connection, Listener, wait
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
+import torch
 
 from grace.errors import GraceError
-from grace.experiments.environments import clean
-from grace.experiments.serving import served
 from grace.experiments.task import Answers, Task, checked_row, network_in
+from grace.models.base import checked_scores
+
+STAMP = "grace-peer.json"
+INSTALL_LIMIT = 900.0  # seconds
+COMPILED = "numpy,pandas,scipy,scikit-learn,scikit-image,matplotlib"  # never built here: that takes an hour or fails
+
+
+def environment(name: str, requirements: tuple[str, ...], root: Path, *, torch_too: bool = False) -> Path:
+    """The Python of the environment `root/name`, made if it is not there or was made for other versions.
+
+    The requirements are all that is installed: they name every package with its version. With `torch_too`
+    the torch of this environment is seen from the new one, after whatever is installed there.
+    """
+    home = root / name
+    python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    wanted = {"requirements": list(requirements), "python": sys.version, "torch": torch.__file__ if torch_too else ""}
+    if _stamp(home) == wanted and python.exists():
+        return python.absolute()
+    try:
+        _run([sys.executable, "-m", "venv", "--clear", str(home)])
+        options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", f"--only-binary={COMPILED}"]
+        _run([str(python), "-m", "pip", "install", *options, *requirements])
+        if torch_too:
+            place = subprocess.check_output(
+                [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
+            )
+            (Path(place.strip()) / "torch-from-parent.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
+    except (OSError, subprocess.SubprocessError) as reason:
+        raise GraceError(f"the environment {home} cannot be made: {reason}") from reason
+    (home / STAMP).write_text(json.dumps(wanted), encoding="utf-8")
+    return python.absolute()
+
+
+def _stamp(home: Path) -> object:
+    try:
+        return json.loads((home / STAMP).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_LIMIT, env=clean())
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        raise GraceError(f"{' '.join(command[1:4])} failed: {lines[-1] if lines else done.returncode}")
+
+
+def clean() -> dict[str, str]:
+    """The variables of a child: no paths of this Python, one thread, no pictures."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return {**kept, **threads, "MPLBACKEND": "Agg", "PYTHONHASHSEED": "0"}
+
+
+@contextmanager
+def served(task: Task) -> Iterator[str]:
+    """The address at which the model of a task can be asked, as long as this lasts. Only this user can reach it."""
+    heard, stop = Pipe(duplex=False)
+    with Listener() as listener, heard, stop:
+        address = str(listener.address)
+        thread = Thread(target=_serve, args=(listener, heard, task), daemon=True)
+        thread.start()
+        try:
+            yield address
+        finally:
+            stop.send_bytes(b"stop")
+            Client(address).close()  # whoever waits for a connection has one
+            thread.join()
+
+
+def _serve(listener: Listener, heard: Connection, task: Task) -> None:
+    """One connection after another, until told to stop: a peer that was ended is followed by the next."""
+    while not heard.poll():
+        with listener.accept() as connection:
+            try:
+                while heard not in wait([connection, heard]):
+                    connection.send_bytes(_answer(task, connection.recv_bytes()))
+            except (EOFError, OSError):
+                continue
+
+
+def _answer(task: Task, message: bytes) -> bytes:
+    """Scores after "=", or what went wrong after "!"."""
+    try:
+        rows = np.frombuffer(message).reshape(-1, task.rows.shape[1])
+        return b"=" + checked_scores(task.model, torch.as_tensor(rows.copy())).numpy().astype(np.float64).tobytes()
+    except Exception as reason:  # whatever the model raises is for the peer to report
+        return b"!" + str(reason).encode()
+
 
 GRACE_PERIOD = 2.0  # seconds beyond a row's limit before its process is ended
 SETUP_LIMIT = 300.0  # seconds for imports and fitting

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from grace.experiments.evaluate import HIGHER, LOWER, MEASURES, Verdict
-from grace.schema.files import write_text
-from grace.schema.tables.spreadsheets import defused_frame
+from grace.pictures.html import report_environment
+from grace.schema.files import defused_frame, write_text
 
 REFERENCE = "search"
 ENOUGH = 0.5  # share of valid answers below which a peer's other figures are not "the best peer's"
@@ -110,7 +110,7 @@ class Results:
 
     def html(self) -> str:
         """The same as a page."""
-        from grace.experiments.page import page
+        from grace.experiments.results import page
 
         sections = [
             (title, words, *_cells(frame))
@@ -254,3 +254,22 @@ def _markdown(heads: list[str], rows: list[list[str]]) -> str:
 
     rule = "|" + "|".join("---" if h in WORDS else "---:" for h in heads) + "|"
     return "\n".join([line(heads), rule, *map(line, rows)])
+
+
+def page(
+    legend: str,
+    tasks: list[tuple[str, list[str], list[list[str]], list[str]]],
+    sections: list[tuple[str, str, list[str], list[list[str]]]],
+    ours: frozenset[str] = frozenset(),
+) -> str:
+    """One table per task with what there is to say about it, then further sections: title, words and table."""
+    lines = legend.splitlines()
+    template = report_environment("grace.experiments").get_template("benchmark.html")
+    return template.render(
+        title="Benchmark",
+        tasks=tasks,
+        sections=sections,
+        ours=ours,
+        meanings=[line.split("**")[1:] for line in lines if line.startswith("- ")],
+        rest=" ".join(line for line in lines if not line.startswith("- ")).strip(),
+    )

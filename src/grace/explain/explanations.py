@@ -27,9 +27,8 @@ from grace.problem.requirements.plausible import plausibility
 from grace.problem.requirements.robust import validity
 from grace.schema.features import Bools, Floats, plain
 from grace.schema.schema import Schema
-from grace.text.regression_text import ranges
 from grace.text.sentence import Saying
-from grace.text.vocabulary import class_caption, with_class_words
+from grace.text.vocabulary import class_caption, ranges, with_class_words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ from grace.problem.numpy_or_torch import own
 from grace.problem.problem import Problem
 from grace.schema.features import Bools, Floats
 from grace.schema.schema import Schema
-from grace.text.regression_text import Range
+from grace.text.vocabulary import Range
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer

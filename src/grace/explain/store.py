@@ -20,9 +20,8 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 
 from grace.errors import GraceError
-from grace.explain.saved_arrays import training_arrays, weights
+from grace.explain.saved_files import another, needed_model, training_arrays, weights
 from grace.explain.saved_header import ARRAYS, FORMAT, HEAD, WEIGHTS, head_of
-from grace.explain.saved_model import another, needed_model
 from grace.models.base import Model
 from grace.models.grouped import Grouped
 from grace.models.identity import Identity, identity_of

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
+from torch.nn.modules import module as global_hooks
 
 from grace.schema.features import Categorical, Numeric
 from grace.schema.schema import Schema
@@ -148,3 +149,40 @@ def recorded(margins: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:
             torch.autograd.grad(values[:, a], leaf, usable[:, a], retain_graph=a + 1 < len(several))[0] for a in several
         ]
     return torch.stack(grads, dim=1)
+
+
+LAYERS = (nn.Sequential, nn.Linear, nn.ReLU, nn.Identity, nn.Dropout, nn.Flatten)
+PARTS_OF_NETWORK = (nn.ModuleList, nn.Linear, nn.Embedding)
+BUFFERS = {"numeric", "centre", "scale"}  # of a Network
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether the module is a Network or a Sequential of plain layers, and nothing but that."""
+    if any(getattr(global_hooks, f"_global{hooks}", None) for hooks in HOOKS):
+        return False
+    own = type(module) is Network
+    if not own and type(module) is not nn.Sequential:
+        return False
+    parts = module.modules()
+    if own:
+        next(parts)
+        if set(module._buffers) != BUFFERS or not _untouched(module):
+            return False
+    kinds = PARTS_OF_NETWORK if own else LAYERS
+    return all(type(part) in kinds and not part._buffers and _untouched(part) for part in parts)
+
+
+def _untouched(part: nn.Module) -> bool:
+    """Whether nothing was put on a module that could change what it computes: hooks, methods or tensors of its own."""
+    held = vars(part)
+    if any(held.get(hooks) for hooks in HOOKS) or held.get("_compiled_call_impl") is not None:
+        return False
+    kind = type(part)
+    if any(callable(getattr(kind, name, None)) for name in held):
+        return False
+    known = ("weight", "bias") if kind in (nn.Linear, nn.Embedding) else ()
+    if any(name not in known for name in part._parameters):
+        return False
+    tensors = chain(part._parameters.values(), part._buffers.values())
+    return all(tensor is None or type(tensor) in (nn.Parameter, Tensor) for tensor in tensors)

@@ -7,8 +7,11 @@ are estimated from differences within the domain, whole numbers by whole steps.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,10 +22,36 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.models.base import Margins, Model, class_codes, filled_in, softmax
 from grace.models.checking import SUM, check_sums
-from grace.models.threads import one_thread_if_small
 from grace.models.threshold import Cutoffs, cutoffs_of
 from grace.schema.features import Floats, Numeric, Value, plain
 from grace.schema.schema import Schema
+
+SMALL = 4096  # rows up to which one thread is at least about as fast
+WITH_OPENMP = ("sklearn", "xgboost", "lightgbm", "torch")
+
+
+@contextmanager
+def one_thread_if_small(rows: int) -> Iterator[None]:
+    """Limit this thread's OpenMP loops, and joblib's pools, to one thread while few rows are asked about."""
+    if rows > SMALL:
+        yield
+        return
+    with ExitStack() as limits:
+        limits.enter_context(_openmp(tuple(name in sys.modules for name in WITH_OPENMP)).limit(limits=1))
+        if "joblib" in sys.modules:
+            from joblib import parallel_config
+
+            limits.enter_context(parallel_config("sequential"))
+        yield
+
+
+@lru_cache(maxsize=1)
+def _openmp(loaded: tuple[bool, ...]) -> Any:
+    """The OpenMP runtimes that are loaded; looked for again when another library has brought one."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="openmp")
+
 
 OUTPUTS = ("probabilities", "logits", "labels", "numbers")
 INPUTS = ("frame", "array")

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from grace.errors import GraceError
 from grace.models.base import Margins, Model
 from grace.models.checking import SUM, Origin, check_sums
-from grace.models.network import Layout, Network
-from grace.models.plain import is_plain
+from grace.models.network import Layout, Network, is_plain
 from grace.models.threshold import Cutoffs, cutoffs_of
 from grace.schema.features import Value, plain
 from grace.schema.schema import Schema
@@ -68,7 +67,7 @@ class TorchModel(Model):
         self._compute = torch.float64
         self._seen = False
         self._cast: dict[str, Tensor] | None = None
-        self.reads_layers = True  # where they are plain; see `grace.models.plain`
+        self.reads_layers = True  # where they are plain; see `grace.models.network`
         self.origin: Origin | None = None  # the model that the module was made from
         self.layout: Layout | None = None  # of a network of ours that can be read directly
         self.cache: dict[str, Any] = {}  # what others have made of the weights, until `refresh`

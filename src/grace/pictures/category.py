@@ -9,8 +9,7 @@ from grace.pictures.drawing import Drawing, Mark, Rect, Text, fit, line, percent
 from grace.pictures.numeric import ROLES, heading, label, shortly, titled
 from grace.schema.features import Categorical
 from grace.text import languages, sentence
-from grace.text.regression_text import predicted
-from grace.text.vocabulary import class_caption
+from grace.text.vocabulary import class_caption, predicted
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation

@@ -11,7 +11,7 @@ import torch
 from grace.models.base import checked_scores
 from grace.pictures.backdrop import SIDES, Backdrop, Curve, Histogram, Map
 from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric
-from grace.text.regression_text import Range, reached
+from grace.text.vocabulary import Range, reached
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer

@@ -28,8 +28,7 @@ from grace.pictures.drawing import (
     would_be,
     wrap,
 )
-from grace.pictures.predicted import figures, number_curve
-from grace.pictures.probabilities import cutoff_line
+from grace.pictures.probabilities import cutoff_line, figures, number_curve
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import Numeric, Value
 from grace.text import languages, sentence

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from contourpy import FillType, LineType, contour_generator
 
 from grace.pictures.backdrop import Map
-from grace.pictures.contour import blocks, border, region
 from grace.pictures.drawing import (
     Axis,
     Dot,
@@ -33,6 +34,7 @@ from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Explanation
+
 
 GUTTER = 44.0
 STRIDE = 3  # of the nodes that are tried as places for a word
@@ -147,3 +149,36 @@ def class_word(
         apart = np.minimum(apart, 1.4 * far.min(axis=1))
     best = int(apart.argmax())
     return Text(float(x[fits][best]), float(y[fits][best]) + 4, word, 13, role, "middle", True, True)
+
+
+Shape = tuple[Point, ...]
+
+LEVEL = -float(np.finfo(float).tiny)  # contourpy fills what lies above the level; 0 itself has to be inside
+
+
+def region(values: Floats, x: Floats, y: Floats) -> list[Shape]:
+    """Outlines of where `values` (y, x), interpolated linearly between the nodes, are at least 0. Holes are outlines
+    in the opposite direction, which the nonzero rule of SVG and matplotlib leaves empty."""
+    filled: Any = contour_generator(x, y, _finite(values), fill_type=FillType.OuterOffset).filled(LEVEL, np.inf)
+    return [_shape(points[a : b - 1]) for points, offsets in zip(*filled, strict=True) for a, b in pairwise(offsets)]
+
+
+def border(values: Floats, x: Floats, y: Floats) -> list[Shape]:
+    """Lines where `values` cross 0."""
+    lines: Any = contour_generator(x, y, _finite(values), line_type=LineType.Separate).lines(LEVEL)
+    return [_shape(line) for line in lines]
+
+
+def blocks(nodes: Floats, values: Floats, axis: int) -> tuple[Floats, Floats]:
+    """Whole numbers stand for blocks a unit wide: nodes at both ends of each, with the same value."""
+    ends = np.stack([nodes - 0.5, nodes + 0.5], axis=1).ravel()
+    return ends, np.repeat(values, 2, axis=axis)
+
+
+def _finite(values: Floats) -> Floats:
+    """Infinite values as large ones, since contourpy leaves out the cells around infinite ones."""
+    return np.clip(values, -1e300, 1e300)
+
+
+def _shape(points: Floats) -> Shape:
+    return tuple((x, y) for x, y in points.tolist())

@@ -11,8 +11,7 @@ from grace.pictures.category import category_panel
 from grace.pictures.drawing import Drawing, Group, Mark, Text, paragraph, text_width, was, would_be
 from grace.pictures.numeric import label, numeric_panel, shortly, value
 from grace.pictures.plane import plane_panel
-from grace.pictures.predicted import predicted_panel
-from grace.pictures.probabilities import chances_panel, class_panel
+from grace.pictures.probabilities import chances_panel, class_panel, predicted_panel
 from grace.schema.features import Numeric
 from grace.text import languages, sentence
 from grace.text.languages import listed, upper

@@ -13,8 +13,7 @@ from torch import Tensor
 from grace.models.relu import ReluNetwork
 from grace.problem.cancellation import check_cancelled
 from grace.problem.problem import Problem, positions
-from grace.proofs.bounding import Bound
-from grace.proofs.nodes import Nodes, decide, halved, shares
+from grace.proofs.nodes import Bound, Nodes, decide, halved, shares
 from grace.proofs.relaxation import LISTED, Relaxation
 
 BYTES = {"cpu": 1 << 26, "cuda": 1 << 34}  # worked on at a time

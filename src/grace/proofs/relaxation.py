@@ -16,8 +16,7 @@ from torch import Tensor
 from grace.models.relu import ReluNetwork
 from grace.problem.goal import ClassGoal, Flip
 from grace.problem.problem import Problem
-from grace.proofs.bounding import Bound, MoveBounds, ReluRelaxation, dot, relu_relaxation
-from grace.proofs.nodes import Nodes
+from grace.proofs.nodes import Bound, MoveBounds, Nodes, ReluRelaxation, dot, relu_relaxation
 
 ROUNDING = 1e-11  # in double precision, relative; far above what sums of a few thousand terms can lose
 SPAN = 5  # limits by intervals lie within so many times the size of the terms

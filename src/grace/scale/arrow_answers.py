@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from grace.explain.answer_columns import NEW, OLD, answer_lines, in_lines, notes_cell
+from grace.explain.answer_table import NEW, OLD, answer_lines, in_lines, notes_cell
 from grace.methods import METHODS
 from grace.problem.answers import Answers
 from grace.problem.binding import random_rows

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError, pip_install
-from grace.explain.answer_columns import unique_names
+from grace.explain.answer_table import unique_names
 from grace.problem.budget import LEAST, bytes_of, said_bytes
 from grace.scale.budget import cuda_build_bytes
 from grace.scale.question import JobQuestion, question_to_json

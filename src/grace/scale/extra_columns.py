@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.explain.answer_columns import unique_names
+from grace.explain.answer_table import unique_names
 from grace.schema.frames import join_first
 from grace.schema.tables.arrow import decoded
 from grace.schema.tables.table_file import ROW, TableFile

@@ -37,9 +37,8 @@ from grace.scale.part_records import (
     records_of_manifest,
     rejects_file,
 )
-from grace.schema.files import hash_if_exists, hash_of_file, remove, write_durably
+from grace.schema.files import defused, hash_if_exists, hash_of_file, remove, write_durably
 from grace.schema.parsing import fitted, read_json, read_text
-from grace.schema.tables.spreadsheets import defused
 
 if TYPE_CHECKING:
     import pyarrow as pa

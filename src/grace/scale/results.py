@@ -11,7 +11,7 @@ from grace.errors import GraceError
 from grace.scale.integrity import REPAIR, Damage, part_files, unexpected_files
 from grace.scale.job_folder import MANIFEST, PREVIOUS_FORMAT, JobFolder
 from grace.scale.part_records import ANSWERS, PartRecord, answers_file, finished_parts, record_file, rejects_file
-from grace.schema.tables.spreadsheets import restored
+from grace.schema.files import restored
 
 if TYPE_CHECKING:
     import pandas as pd

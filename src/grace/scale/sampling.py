@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grace.schema.parquet_source import ParquetSource
+from grace.schema.sources import ParquetSource
 
 if TYPE_CHECKING:
     import pandas as pd

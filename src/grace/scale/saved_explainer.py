@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.explain.saved_files import needed_file
 from grace.explain.saved_header import HEAD, WEIGHTS, head_of
-from grace.explain.saved_model import needed_file
 from grace.models.files import model_file
 from grace.schema.files import hash_of_file
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from grace.schema.features import Categorical, Feature, plain
 
 if TYPE_CHECKING:
     from grace.schema.schema import Schema
+
 
 LIMITS = ("frozen", "only", "protected", "increase_only", "decrease_only", "ranges", "costs")
 """The arguments of `Schema.constrain`, which `Explainer.explain` takes as well."""
@@ -94,3 +96,29 @@ def _range(feature: Feature, span: Sequence[Any]) -> dict[str, Any]:
     pairs = zip(span, (feature.low, feature.high), strict=True)
     low, high = (old if new is None else new for new, old in pairs)
     return {"low": low, "high": high}
+
+
+WORDS = (
+    "age sex gender race racial ethnicity ethnic nationality citizenship religion religious faith denomination "
+    "disability disabled handicap marital married pregnant pregnancy pregnancies dob birthdate birthday birthplace "
+    "immigrant foreigner transgender "
+    "alter geschlecht rasse ethnie ethnisch herkunft hautfarbe nationalität nationalitaet staatsangehörigkeit "
+    "staatsangehoerigkeit staatsbürgerschaft staatsbuergerschaft religionszugehörigkeit konfession glaube behinderung "
+    "behindert familienstand verheiratet schwanger schwangerschaft schwangerschaften geburtsdatum geburtsjahr "
+    "geburtsort migrationshintergrund"
+)
+PHRASES = (
+    "date of birth, year of birth, birth date, birth year, country of birth, place of birth, national origin, "
+    "native country, foreign worker, skin color, skin colour, sexual orientation, sexuelle orientierung, civil status"
+)
+KNOWN = [(word,) for word in WORDS.split()] + [tuple(phrase.split()) for phrase in PHRASES.split(", ")]
+PART = re.compile(r"[A-ZÄÖÜ]+(?![a-zäöüß])|[A-ZÄÖÜ]?[a-zäöüß]+")
+
+
+def looks_protected(names: Iterable[str]) -> list[str]:
+    """The names that hold one of the words as a whole: "Applicant_Age" and "ageYears", not "page" or "average"."""
+    return [name for name in names if _matches([part.lower() for part in PART.findall(name)])]
+
+
+def _matches(parts: list[str]) -> bool:
+    return any(tuple(parts[i : i + len(words)]) == words for words in KNOWN for i in range(len(parts)))

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,12 @@ from grace.schema.groups import cells_of, typed
 from grace.schema.rules import Follows
 from grace.schema.rules.keeping import completed, incomplete
 from grace.schema.schema import Schema
+from grace.schema.tables.arrow import first_line, joined
+from grace.schema.tables.table_file import ROW, TableFile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 Places = npt.NDArray[np.int64]
 BLOCK = 1 << 16  # rows that are in memory at a time
@@ -70,7 +76,7 @@ def source_of(train: Any, names: Sequence[str] = ()) -> Source:
     """Training rows, from any of the forms in which rows may come, or from the path of a Parquet table; `names` are
     those of the columns of an array."""
     if isinstance(train, str | Path):
-        from grace.schema.parquet_source import ParquetSource
+        from grace.schema.sources import ParquetSource
 
         source: Source = ParquetSource.of(train)
     else:
@@ -157,3 +163,46 @@ def encoded_blocks(source: Source, places: Places, schema: Schema) -> Iterator[F
     """Rows at these places as numbers, NaN where a cell is missing."""
     for frame in source.blocks(places):
         yield schema.encode(frame, missing=True)
+
+
+class ParquetSource(Source):
+    """A Parquet table."""
+
+    def __init__(self, table: TableFile) -> None:
+        self.table, self.columns = table, table.columns()
+
+    @classmethod
+    def of(cls, path: str | Path) -> ParquetSource:
+        table = TableFile.of(path)
+        if table.text:
+            raise GraceError(f"{path}: rows are drawn from Parquet; read CSV with pandas, or convert it")
+        return cls(table)
+
+    def __len__(self) -> int:
+        return self.table.rows
+
+    def whole(self, names: Sequence[str]) -> pd.DataFrame:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pieces = []
+        for path in self.table.files:
+            try:
+                with pq.ParquetFile(path) as file:
+                    pieces.append(file.read(list(names), use_threads=False).select(list(names)))
+            except (pa.ArrowException, OSError) as reason:
+                raise GraceError(f"{path} cannot be read: {first_line(reason)}") from reason
+        frame: pd.DataFrame = joined(pieces).to_pandas(split_blocks=True, self_destruct=True)
+        return frame.reset_index(drop=True)
+
+    def take(self, places: Places) -> pd.DataFrame:
+        import pyarrow as pa
+
+        found = []
+        for batch in self.table.batches(self.columns, lambda *ends: bool(np.diff(np.searchsorted(places, ends)))):
+            if batch.rows is not None:
+                first, last = np.searchsorted(places, [batch.start, batch.start + batch.count])
+                if first < last:
+                    found.append(batch.rows.take(pa.array(places[first:last] - batch.start)))
+        frame: pd.DataFrame = joined(found).to_pandas()
+        return frame.set_index(ROW).rename_axis(None)

@@ -10,6 +10,7 @@ import asyncio
 import re
 import secrets
 import sqlite3
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as Refusal
 
 from grace import __version__
+from grace.errors import GraceError, pip_install
 from grace.pictures.html import environment
 from grace.study.controls import controls, read
 from grace.study.design import MODEL, RESPONSES, Study, load
@@ -32,6 +34,7 @@ from grace.web.middleware import HEADERS, PICTURE_POLICY, Guard, allowed_methods
 
 if TYPE_CHECKING:
     from grace.models.base import Model
+
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
 MOST_FIELDS = 20_000
@@ -265,3 +268,22 @@ def _whole(sent: str | None, low: int, high: int) -> int | None:
 def _percent(p: float) -> str:
     """Never rounded up to certainty."""
     return f"{p:.0%}" if p < 0.995 else "more than 99%"
+
+
+def serve(
+    directory: str | Path,
+    host: str,
+    port: int,
+    ready: Callable[[str], None],
+    allow_host: Sequence[str] = (),
+    proxy: Sequence[str] = (),
+) -> None:
+    """Serve a study until interrupted; `ready` is told the address. Addresses of participants are not logged."""
+    try:
+        from grace.study.pages import create_app
+        from grace.web.hosts import hosts_of
+        from grace.web.server import proxies_of, run
+    except ImportError as reason:
+        raise GraceError(f"the studies' pages need more packages ({reason.name}): {pip_install('web')}") from reason
+    hosts, proxies = hosts_of(host, allow_host), proxies_of(proxy)
+    run(create_app(directory, hosts), host, port, ready, proxies)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from grace.errors import GraceError
-from grace.schema.tables.spreadsheets import defused, restored
+from grace.schema.files import defused, restored
 from grace.study.design import METHODS, MINUTES, RESPONSES, load
 from grace.study.store import Store, completion_code
 

@@ -33,8 +33,7 @@ from grace.text.precision import (
     style_of,
     values,
 )
-from grace.text.regression_text import asked_for, predicted
-from grace.text.vocabulary import class_word, feature_in, row_words
+from grace.text.vocabulary import asked_for, class_word, feature_in, predicted, row_words
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation

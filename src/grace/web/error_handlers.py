@@ -10,10 +10,9 @@ from starlette.exceptions import HTTPException as Refusal
 from grace.errors import GraceError
 from grace.web import api
 from grace.web.hosts import Hosts
-from grace.web.messages import message
 from grace.web.middleware import HEADERS, Guard, allowed_methods
 from grace.web.queues import MOST_OF_ONE, BusyError, GreedyError
-from grace.web.views import Pages
+from grace.web.views import Pages, message
 
 BUSY = "Too many questions are waiting. Try again in a moment."
 GREEDY = f"{MOST_OF_ONE} questions of yours are waiting already. Wait for some of their answers, then ask again."

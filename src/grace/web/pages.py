@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from email.message import Message
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 
 from grace import __version__
 from grace.errors import GraceError
+from grace.explain.explanation import Explanation
 from grace.pictures.report import TEMPLATES
 from grace.schema.schema import Schema
 from grace.schema.words import DEFAULT
 from grace.text import languages
+from grace.text.sentence import Saying
 from grace.web import api
 from grace.web.aims import USUAL_AIM
-from grace.web.downloads import KINDS, download
 from grace.web.error_handlers import refusals
-from grace.web.forms import sent_fields
 from grace.web.hosts import Hosts
-from grace.web.middleware import CachedStaticFiles
+from grace.web.middleware import MOST_BYTES, PICTURE_POLICY, CachedStaticFiles
 from grace.web.rows import parse_table, read_row
-from grace.web.service import Served
+from grace.web.service import Answer, Served
 from grace.web.state import State, read_state
 from grace.web.views import Pages
 
@@ -147,3 +149,47 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
 
     refusals(app, pages, hosts)
     return app
+
+
+KINDS = {"json": "application/json", "html": "text/html", "svg": "image/svg+xml", "png": "image/png"}
+
+
+async def download(served: Served, answer: Answer, kind: str, saying: Saying) -> Response:
+    """The file in the language of `saying`; drawing a PNG takes its turn among the slow work. JSON has the words of the
+    schema, which hold the translations, and the sentence."""
+    e = answer.e if kind == "json" else answer.spoken(saying.get("language") or served.schema.language).e
+    if kind == "png":
+        content: str | bytes = await served.slow.run(lambda _: png(e))
+    elif kind == "json":
+        content = json.dumps({**e.to_dict(), "text": e.text(**saying)}, ensure_ascii=False, indent=1)
+    else:
+        content = e.to_html() if kind == "html" else e.to_svg()
+    headers = {
+        "Content-Disposition": f'attachment; filename="why.{kind}"',
+        "Content-Security-Policy": PICTURE_POLICY,
+    }
+    return Response(content, media_type=KINDS[kind], headers=headers)
+
+
+def png(e: Explanation) -> bytes:
+    out = io.BytesIO()
+    e.plot().savefig(out, format="png", dpi=200)
+    return out.getvalue()
+
+
+MOST_FIELDS = 20  # the page's own form has five and a file
+
+
+async def sent_fields(request: Request) -> dict[str, str]:
+    """The fields of a multipart form as text, a file like any other field."""
+    kind = Message()
+    kind["content-type"] = request.headers.get("content-type", "")
+    if kind.get_content_type() != "multipart/form-data":
+        raise HTTPException(415, "Send the row by the form on the page, or to /api/explain as JSON.")
+    if (kind.get_content_charset() or "utf-8") != "utf-8":  # some of Python's decoders take the square of the length
+        raise HTTPException(415, "Send the form in UTF-8.")
+    fields: dict[str, str] = {}
+    async with request.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=MOST_BYTES) as form:
+        for name, value in form.multi_items():
+            fields[name] = value if isinstance(value, str) else (await value.read()).decode("utf-8", "replace")
+    return fields

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -21,12 +21,12 @@ from grace.pictures.probabilities import cutoff_words
 from grace.pictures.report import cell_text, checks
 from grace.pictures.single import question, reading, remaining, words_of
 from grace.problem.target_range import target_range_of
+from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
-from grace.text.regression_text import asked_for, predicted, ranges, reached
-from grace.text.vocabulary import class_caption
+from grace.text.languages import load
+from grace.text.vocabulary import asked_for, class_caption, predicted, ranges, reached
 from grace.web.aims import KINDS, USUAL_AIM, read_aim
 from grace.web.cards import cards, would_be
-from grace.web.messages import message
 from grace.web.rows import is_missing, plainly, sent, written
 from grace.web.service import Answer, Served
 from grace.web.state import ALL_STYLES, MOST_ANSWERS, State, read_state, usual_style
@@ -277,3 +277,21 @@ class Pages:
         headers = {} if url is None or wrong else {url[0]: self.address(url[1])}
         html = self.templates.get_template(name).render(**parts)
         return HTMLResponse(html.encode("utf-8", "replace"), status, headers)  # JSON may hold half a character
+
+
+@dataclass(frozen=True)
+class Message:
+    """A text and its language; where that is not the page's, a `lead` in the page's says so."""
+
+    text: str
+    code: str
+    lead: str = ""
+
+
+def message(reason: GraceError, code: str) -> Message:
+    """An error by the catalogue of a language; as the program says it where it has no translation."""
+    language = load(code)
+    found = reason.translated(language.ERRORS)
+    if found is not None or code == DEFAULT:
+        return Message(found or str(reason), code)
+    return Message(str(reason), DEFAULT, language.PAGE["in_english"])

@@ -10,8 +10,7 @@ from grace.errors import GraceError
 from grace.experiments.reproduction import figures, page, tables
 from grace.experiments.reproduction.plan import Plan
 from grace.experiments.reproduction.store import Store
-from grace.schema.files import write_text
-from grace.schema.tables.spreadsheets import defused_frame
+from grace.schema.files import defused_frame, write_text
 
 BRIEF = (0, 1, 3, 4, 5, 7, 8)  # columns of the readers' table for a screen
 

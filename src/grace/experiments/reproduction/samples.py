@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn.metrics import f1_score
 
-from grace.experiments.reproduction import released, released_training
+from grace.experiments.reproduction import released
 from grace.experiments.reproduction.plan import Sizes
 from grace.experiments.reproduction.subject import Subject
 from grace.explain.explanations import Explanations
@@ -44,7 +44,7 @@ def accuracy(subject: Subject, sizes: Sizes) -> dict[str, Any]:
     predicted = subject.model.predict(subject.test)
     f1 = float(f1_score(truth, predicted, average="weighted"))
     found = {"rows": len(truth), "accuracy": float((predicted == truth).mean()), "f1": f1}
-    return {**found, "released": released_training.accuracy(subject)} if _numeric(subject) else found
+    return {**found, "released": released.accuracy(subject)} if _numeric(subject) else found
 
 
 def main_table(subject: Subject, sizes: Sizes) -> dict[str, Any]:

@@ -20,20 +20,22 @@ from grace.schema.columns import SPANS, is_date
 from grace.schema.features import Categorical, Feature, Numeric, columns_of
 from grace.schema.frames import category_cells, said
 from grace.schema.schema import Schema
-from grace.schema.tables.text_dates import dates, has_zone, orders_of
-from grace.schema.tables.text_dates import is_date as looks_like_date
-from grace.schema.tables.text_numbers import (
+from grace.schema.tables.text_cells import (
     STANDARD,
     WHOLE,
     NumberFormat,
     Reading,
+    dates,
+    has_zone,
     is_code,
     is_number,
+    orders_of,
     proven_point,
     readings,
     sign_of,
     unit_of,
 )
+from grace.schema.tables.text_cells import is_date as looks_like_date
 
 SPELLINGS = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null"
 MISSING = frozenset(("", "#N/A N/A", *SPELLINGS.split()))  # missing cells, as pandas reads them
