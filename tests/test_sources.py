@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import grace
 from grace import GraceError, datasets
 from grace.problem import background
-from grace.problem.background import kept
+from grace.problem.background import stratified_sample
 from grace.schema import sources
 from grace.schema.sources import FrameSource, ParquetSource, schemas, source_of
 from scaling import loans, saved_explainer
@@ -137,7 +137,7 @@ def test_rare_classes_are_kept(classes, most, least, seed):
     most = min(most, len(classes))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(background, "LEAST_OF_CLASS", least)
-        found = kept(classes, order, most)
+        found = stratified_sample(classes, order, most)
     assert len(set(found.tolist())) == len(found) == most
     assert (np.diff(found) > 0).all()
     due = min(least, most // len(set(classes.tolist())))

@@ -1,11 +1,10 @@
 """Benchmarks: GRACE's methods, other libraries' and your own on the same networks and rows.
 
-task          what a method is given and gives back; subjects makes one of any model
+task          what a method is given and gives back, made of a table of ours or of any model
 functions     methods that are Python functions: GRACE's own and yours
-peers         other libraries; environments makes theirs, process runs them, runners/ are their scripts, and serving
-              answers them for models that stay here
-judge         judges answers, whoever gave them
-contest       puts it together; results and page make tables of it; command is `grace benchmark`
+peers         other libraries, each in an environment of its own; process runs them, runners/ are their scripts
+evaluate      measures answers, whoever gave them
+benchmarking  runs every method on every task; results makes tables of it
 reproduction  the paper's experiments again: `grace reproduce`
 """
 
@@ -28,7 +27,7 @@ _HOMES = {
     "Task": "task",
     "benchmark": "benchmarking",
     "compare": "benchmarking",
-    "task_of": "subjects",
+    "task_of": "task",
 }
 
 __getattr__ = lazily(__name__, _HOMES)
