@@ -31,7 +31,7 @@ from grace.methods import METHODS
 from grace.text import languages
 from grace.text import sentence as text
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

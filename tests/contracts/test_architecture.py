@@ -1,0 +1,46 @@
+"""The page about the architecture, the package's docstring and the contract of import-linter name what there is."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import grace
+
+pytestmark = pytest.mark.quick
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PICTURE = (ROOT / "docs" / "pictures" / "architecture.svg").read_text(encoding="utf-8")
+SOURCE = Path(grace.__file__).parent
+ENTRIES = sorted(p.stem for p in SOURCE.iterdir() if p.stem not in ("__init__", "__pycache__", "py"))
+LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
+
+
+def modules() -> set[str]:
+    entries = "|".join(ENTRIES)
+    named = set(re.findall(rf"`((?:{entries})(?:\.[a-z_]+)*)`", PAGE))
+    return named | set(re.findall(r">([a-z]+(?:\.[a-z_]+)*)<", PICTURE))
+
+
+def test_there_are_at_most_sixteen_entries() -> None:
+    assert len(ENTRIES) <= 16
+    assert sorted(LAYERS) == ENTRIES
+
+
+def test_the_docstring_is_the_list_of_layers() -> None:
+    assert grace.__doc__ is not None
+    assert re.findall(r"^([a-z]+)  +[A-Za-z]", grace.__doc__, re.MULTILINE) == LAYERS
+
+
+@pytest.mark.parametrize("module", sorted(modules()))
+def test_modules_on_the_page_exist(module: str) -> None:
+    assert find_spec(f"grace.{module}") is not None
+
+
+def test_the_page_names_modules() -> None:
+    assert len(modules()) > 40
