@@ -18,8 +18,6 @@ from grace.methods.search import best_of_each
 from grace.methods.steady import steadied, steadiness
 from grace.problem.goal import Against
 
-pytestmark = pytest.mark.quick
-
 
 def random_network(seed: int, hidden: tuple[int, ...], classes: int, whole: bool) -> nn.Sequential:
     """Random layers with twins, negated twins and dead units, of whole-number weights if asked for."""

@@ -17,8 +17,6 @@ import grace
 from grace import Explainer, GraceError, datasets, training
 from grace.explain import store
 
-pytestmark = pytest.mark.quick
-
 
 def explainer_for(name: str, **settings) -> tuple[Explainer, pd.DataFrame]:
     """A briefly trained explainer of a table, and test rows for it."""

@@ -12,8 +12,6 @@ from grace.methods import moves
 from grids import explainer_of, grid
 from problems import BOX, CASES, Case
 
-pytestmark = pytest.mark.quick
-
 
 @pytest.fixture(scope="module")
 def credit() -> tuple[grace.Explainer, pd.DataFrame]:

@@ -12,8 +12,6 @@ from torch import nn
 
 import grace
 
-pytestmark = pytest.mark.quick
-
 COLUMNS = ["home_own", "home_rent", "home_free"]
 
 
