@@ -126,5 +126,5 @@ class _MovedModules(MetaPathFinder, Loader):
         sys.modules[module.__name__] = import_module(_MOVED[module.__name__])
 
 
-sys.meta_path.append(_MovedModules())
+sys.meta_path.insert(0, _MovedModules())
 __getattr__ = lazily(__name__, _HOMES, _MODULES)

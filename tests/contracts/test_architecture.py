@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PICTURE = (ROOT / "docs" / "pictures" / "architecture.svg").read_text(encoding="utf-8")
 SOURCE = Path(grace.__file__).parent
-ENTRIES = sorted(p.stem for p in SOURCE.iterdir() if p.stem not in ("__init__", "__pycache__", "py"))
+MODULES = [p for p in (*SOURCE.glob("*.py"), *SOURCE.glob("*/__init__.py")) if p != SOURCE / "__init__.py"]
+ENTRIES = sorted(p.parent.name if p.stem == "__init__" else p.stem for p in MODULES)
 LAYERS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
 
 
@@ -44,3 +46,10 @@ def test_modules_on_the_page_exist(module: str) -> None:
 
 def test_the_page_names_modules() -> None:
     assert len(modules()) > 40
+
+
+@pytest.mark.parametrize("name", ["audit_record", "languages", "lime", "rules", "web.served"])
+def test_documented_modules_keep_their_earlier_names(name: str) -> None:
+    module = import_module(f"grace.{name}")
+    assert module is import_module(module.__name__)
+    assert module.__name__ != f"grace.{name}"
