@@ -315,3 +315,16 @@ def test_plan_in_words_and_with_losses() -> None:
 def test_impossible_plans(asked: dict[str, float], words: str) -> None:
     with pytest.raises(GraceError, match=words):
         plan(**asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("n", [20, 200, 2000, 20_000])
+def test_two_sided_power_is_known_for_groups_of_any_size(n: int) -> None:
+    one, two = power.t_power(0.8, n, n), power.t_power(0.8, n, n, two_sided=True)
+    assert 0 < two <= one <= 1
+    assert power.t_power(-0.8, n, n, two_sided=True) == two
+
+
+def test_sizes_up_to_the_largest_are_found() -> None:
+    size = power.t_size(0.0095)
+    assert 100_000 > size > 65_536
+    assert power.t_power(0.0095, size, size) >= 0.8 > power.t_power(0.0095, size - 1, size - 1)

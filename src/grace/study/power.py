@@ -16,6 +16,7 @@ ALPHA, POWER = 0.05, 0.8
 MOST = 100_000  # participants a group
 MOST_EXACT = 1000  # participants a group for which Fisher's test is enumerated
 LARGEST = 30.0  # noncentrality from which a test finds its effect for certain
+FAR = 9.0  # standard deviations, beyond which a tail is below 1e-18
 
 
 def t_power(d: float, n: int, m: int, *, alpha: float = ALPHA, two_sided: bool = False) -> float:
@@ -24,8 +25,12 @@ def t_power(d: float, n: int, m: int, *, alpha: float = ALPHA, two_sided: bool =
     if abs(centre) > LARGEST:
         return 1.0 if centre > 0 or two_sided else 0.0
     bar = float(stats.t.isf(alpha / 2 if two_sided else alpha, df))
-    found = float(stats.nct.sf(bar, df, centre))
-    return found + float(stats.nct.cdf(-bar, df, centre)) if two_sided else found
+    if not two_sided:
+        return float(stats.nct.sf(bar, df, centre))
+    centre = abs(centre)
+    # the far tail is at most the normal distribution's beyond the centre; scipy's is NaN where that is tiny
+    far = float(stats.nct.cdf(-bar, df, centre)) if centre < FAR else 0.0
+    return float(stats.nct.sf(bar, df, centre)) + far
 
 
 def t_size(d: float, *, alpha: float = ALPHA, power: float = POWER, two_sided: bool = False) -> int:
@@ -37,9 +42,9 @@ def t_size(d: float, *, alpha: float = ALPHA, power: float = POWER, two_sided: b
     if t_power(d, low, low, alpha=alpha, two_sided=two_sided) >= power:
         return low
     while t_power(d, high, high, alpha=alpha, two_sided=two_sided) < power:
-        low, high = high, high * 2
-        if high > MOST:
+        if high == MOST:
             raise GraceError(f"d={d}: more than {MOST} participants a group would be needed; look for a larger effect")
+        low, high = high, min(2 * high, MOST)
     while high - low > 1:  # power grows with n
         middle = (low + high) // 2
         enough = t_power(d, middle, middle, alpha=alpha, two_sided=two_sided) >= power
