@@ -325,6 +325,6 @@ def test_two_sided_power_is_known_for_groups_of_any_size(n: int) -> None:
 
 
 def test_sizes_up_to_the_largest_are_found() -> None:
-    size = power.t_size(0.0095)
+    size = power.t_size(0.0125)
     assert 100_000 > size > 65_536
-    assert power.t_power(0.0095, size, size) >= 0.8 > power.t_power(0.0095, size - 1, size - 1)
+    assert power.t_power(0.0125, size, size) >= 0.8 > power.t_power(0.0125, size - 1, size - 1)
