@@ -21,9 +21,9 @@ from typing import Any
 import click
 import pandas as pd
 from click.testing import CliRunner
-from comparing.models import World
 
 import grace
+from comparing.models import World
 
 Named = tuple[str, Callable[[], dict[str, Any]]]
 COMMANDS = (

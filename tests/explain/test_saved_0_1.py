@@ -17,7 +17,7 @@ import pytest
 
 import grace
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 NETWORK, MODEL = DATA / "explainer-0.1", DATA / "explainer-0.1-model"
 RULES = ["duration_months <= 2 * age"]
 CALLS: dict[str, list[dict[str, Any]]] = {
