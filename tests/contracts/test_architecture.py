@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 import grace
+from grace.methods import METHODS
+from grace.problem import METHOD_NAMES
+from grace.problem.budget import COSTS
 
 pytestmark = pytest.mark.quick
 
@@ -53,3 +56,8 @@ def test_documented_modules_keep_their_earlier_names(name: str) -> None:
     module = import_module(f"grace.{name}")
     assert module is import_module(module.__name__)
     assert module.__name__ != f"grace.{name}"
+
+
+def test_every_method_is_known_by_name_and_by_its_memory() -> None:
+    assert tuple(METHODS) == METHOD_NAMES
+    assert set(COSTS) == set(METHODS)

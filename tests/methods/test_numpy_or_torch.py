@@ -11,7 +11,7 @@ from torch import Tensor
 import grace
 from grace.methods import line_search, polish, walk, walk_state
 from grace.problem import decimals
-from grace.problem.goal import Against, Between, Flip, Goal, Towards
+from grace.problem.goal import Against, Between, Flip, Goal, MarginFunction
 
 
 def table(n: int = 150) -> pd.DataFrame:
@@ -47,7 +47,7 @@ def test_books_kept_in_torch_say_the_same(
     explainer, rows = trained
     usual = explainer.explain(rows, method=method).answers
     for module in (line_search, decimals, polish, walk_state, walk):
-        monkeypatch.setattr(module, "own", lambda values: values)
+        monkeypatch.setattr(module, "to_native", lambda values: values)
     other = explainer.explain(rows, method=method).answers
     assert usual.success.any()
     assert (usual.contrast == other.contrast).all()
@@ -86,10 +86,10 @@ def test_the_one_alternative_is_that_of_the_best_margin(classes: int) -> None:
     for goal in goals(scores):
         for some in (scores, many):
             assert (goal.margin(some) == goal.margins(some).amax(dim=-1)).all()
-        margins, only = goal.margins(scores), goal.only(classes)
+        margins, only = goal.margins(scores), goal.single_target(classes)
         alternative = margins.argmax(dim=1) if only is None else only
         assert (only is None) == (isinstance(goal, Flip) and classes > 2)
-        own, best = Towards(goal, alternative[:, None]).with_best(scores)
+        own, best = MarginFunction(goal, alternative[:, None]).with_best(scores)
         assert (own == margins.gather(1, alternative[:, None])).all()
         assert (best == margins.amax(dim=1, keepdim=True)).all()
         part = torch.tensor([3, 3, 5])

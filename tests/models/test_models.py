@@ -17,7 +17,7 @@ import grace
 from grace import Categorical, GraceError, Numeric, Schema
 from grace.methods import METHODS
 from grace.models import Network, TorchModel
-from grace.problem.goal import Against, Flip, Towards
+from grace.problem.goal import Against, Flip, MarginFunction
 
 pytestmark = pytest.mark.quick
 
@@ -537,7 +537,7 @@ def test_slopes_of_leads_are_those_that_recording_finds(classes: int, wanted: bo
     original = model.scores(rows).argmax(dim=1)
     goal = Against((original + 1) % classes) if wanted else Flip(original)
     some = torch.zeros_like(original)[:, None] if wanted else ((original + 1) % classes)[:, None]
-    for towards in (Towards(goal), Towards(goal, some)):
+    for towards in (MarginFunction(goal), MarginFunction(goal, some)):
         scores, slopes = model.slopes(rows, towards)
         recorded = model.slopes(rows, lambda s, margins=towards: margins(s))
         torch.testing.assert_close(scores, recorded[0])

@@ -269,7 +269,7 @@ def test_probabilities_of_layers_are_those_of_the_estimator() -> None:
     """Some estimators make other probabilities of their scores than softmax does: then none are shown."""
     frame, labels = FRAME, np.array(["x", "y", "z"])[np.digitize(FRAME["a"] + FRAME["b"], [-1, 1])]
     huber = SGDClassifier(loss="modified_huber", random_state=0).fit(frame, labels)
-    assert grace.wrap(huber).unsure_because == "its predict_proba is not the softmax of its scores"
+    assert grace.wrap(huber).no_probabilities_because == "its predict_proba is not the softmax of its scores"
     sure = grace.Explainer(LogisticRegression().fit(frame, labels), frame)
     given = LogisticRegression().fit(frame, labels).predict_proba(frame)
     np.testing.assert_allclose(sure.model.predict_proba(frame), given, atol=1e-9)

@@ -31,7 +31,7 @@ from grace.cli.terminal import (
     training_bar,
 )
 from grace.errors import GraceError
-from grace.problem import METHODS
+from grace.problem import METHOD_NAMES
 from grace.schema.files import write_text
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def main() -> None:
 
 @main.command()
 @click.option("--out", default="grace-demo.html", show_default=True, help="Where to write the page.", type=click.Path())
-@click.option("--method", type=click.Choice(METHODS), default="search", show_default=True)
+@click.option("--method", type=click.Choice(METHOD_NAMES), default="search", show_default=True)
 @saying
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON instead.")
 def demo(out: str, method: str, as_json: bool, how: Saying) -> None:

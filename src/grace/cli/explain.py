@@ -23,7 +23,7 @@ from grace.cli.terminal import (
 )
 from grace.errors import GraceError
 from grace.explain.saved_header import head_of
-from grace.problem import METHODS
+from grace.problem import METHOD_NAMES
 from grace.schema.files import hash_of_file, write_text
 from grace.schema.parsing import comma_separated
 
@@ -64,7 +64,7 @@ PICTURES = (".png", ".pdf", ".svg")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one explanation after another in a list.")
 @click.option(
     "--method",
-    type=click.Choice(METHODS),
+    type=click.Choice(METHOD_NAMES),
     help="search (the default), the paper's gradient and local, its baselines nearest and deepfool.",
 )
 @click.option("--max-features", type=int, help="Change at most this many features.")

@@ -48,11 +48,11 @@ def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
         index = torch.as_tensor(active, device=problem.rows.device)
         part = replace(problem, free=problem.free & ~barred).select(index)
         found = _answer(part, replace(settings, prove=False), rows[active])
-        others.append(_only_new(_spread_out(first, found, active), [first, *others]))
+        others.append(_only_new(_scatter_to_all_rows(first, found, active), [first, *others]))
     return replace(first, alternatives=tuple(others)) if others else first
 
 
-def _spread_out(first: Answers, found: Answers, active: npt.NDArray[np.intp]) -> Answers:
+def _scatter_to_all_rows(first: Answers, found: Answers, active: npt.NDArray[np.intp]) -> Answers:
     """Further answers to some of the rows, among all of them."""
     out = first.missed()
     for name in ("contrast", "success", "after", "distance"):
@@ -68,7 +68,7 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     start = _with_original_first(problem.goal, checked_scores(problem.model, problem.rows))
     trivial = problem.goal.decided(start) | (problem.goal.margin(start) >= problem.model.tolerance)
     found = _some(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
-    if settings.polish and method.polished and not method.polishes:
+    if settings.polish and method.gets_polished and not method.polishes_itself:
         hit = (found != problem.rows).any(dim=1) & problem.reached(found)
         found = _some(problem, hit, found, polish)
     proof = torch.full_like(trivial, NOT_ASKED, dtype=torch.int64)
@@ -83,12 +83,12 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
         some = positions(success)
         nearest[some] = distance_bound(problem.select(some), contrast[some], settings.budget)
     checks["irreducible"] = torch.zeros_like(success)
-    if method.polishes or (settings.polish and method.polished):
+    if method.polishes_itself or (settings.polish and method.gets_polished):
         some = positions(success)
         checks["irreducible"][some] = needs_every_change(problem.select(some), contrast[some])
     return Answers(
         rows=rows,
-        contrast=_brought(problem.rows, contrast, rows),
+        contrast=_to_numpy(problem.rows, contrast, rows),
         success=success.cpu().numpy(),
         trivial=trivial.cpu().numpy(),
         before=start[:, : problem.model.n_reported].cpu().numpy(),
@@ -113,7 +113,7 @@ def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
     return torch.where(best.indices == original, scores, scores.scatter(1, original, first))
 
 
-def _brought(before: Tensor, after: Tensor, rows: Floats) -> Floats:
+def _to_numpy(before: Tensor, after: Tensor, rows: Floats) -> Floats:
     """Contrastive rows as an array; from a GPU comes only what differs from the rows."""
     if after.is_cpu:
         return after.numpy()

@@ -13,7 +13,7 @@ from grace.methods.profiles import ASKED, profiles_of
 from grace.problem.answers import Answers
 from grace.problem.decimals import Decimals, digits_of
 from grace.problem.goal import Against, Between, Goal
-from grace.problem.numpy_or_torch import own
+from grace.problem.numpy_or_torch import to_native
 from grace.problem.problem import Problem
 from grace.schema.features import Bools, Floats
 from grace.schema.schema import Schema
@@ -38,7 +38,7 @@ def spans_of(problem: Problem, contrast: Tensor) -> tuple[Tensor, Tensor]:
     part, rows, at = problem.select(row), contrast[row], column[:, None]
     x, value, bottom, top = (t.gather(1, at) for t in (part.rows, rows, part.low, part.high))
     low, high = (end[:, None] for end in profiles_of(part, rows, column).around(value[:, 0]))
-    ends = tuple(own(t) for t in (low, high, value))
+    ends = tuple(to_native(t) for t in (low, high, value))
     grid = Decimals.of(digits_of(problem.space, at, torch.zeros_like(row), *ends))
     below = torch.where(low == bottom, low, torch.as_tensor(grid.values(grid.ceil(ends[0]))))
     above = torch.where(high == top, high, torch.as_tensor(grid.values(grid.floor(ends[1]))))

@@ -28,11 +28,11 @@ class Method:
     solve: Callable[[Problem], Tensor]
     promises: frozenset[str] = frozenset()
     wants_background: bool = False
-    polishes: bool = False
+    polishes_itself: bool = False
     """Whether it polishes its own answers."""
 
     @property
-    def polished(self) -> bool:
+    def gets_polished(self) -> bool:
         """Baselines keep their nature: only a method that promises something is polished."""
         return bool(self.promises)
 
@@ -40,7 +40,7 @@ class Method:
 ALL = frozenset({"features", "gamma", "domain"})
 
 METHODS = {
-    "search": Method(search, ALL, wants_background=True, polishes=True),
+    "search": Method(search, ALL, wants_background=True, polishes_itself=True),
     "gradient": Method(gradient, ALL),
     "local": Method(local, ALL, wants_background=True),
     "nearest": Method(nearest, wants_background=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from grace.problem.goal import Towards
+from grace.problem.goal import MarginFunction
 from grace.problem.problem import Problem
 
 STEPS = 50
@@ -22,7 +22,7 @@ def deepfool(problem: Problem) -> Tensor:
     live = torch.arange(len(current), device=current.device)
     for _ in range(STEPS + 1):
         goal = problem.goal.select(live)
-        scores, slopes = model.slopes(current[live], Towards(goal))
+        scores, slopes = model.slopes(current[live], MarginFunction(goal))
         margins = goal.margins(scores)
         unit = slopes * space.scale
         grad_norm = unit.norm(dim=2).clamp_min(1e-12)

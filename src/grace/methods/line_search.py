@@ -14,7 +14,7 @@ from grace.methods.moves import Moves
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.budget import at_once
 from grace.problem.decimals import Decimals, digits_of
-from grace.problem.numpy_or_torch import first_true, library, own, pick, places
+from grace.problem.numpy_or_torch import first_true, library, pick, places, to_native
 from grace.problem.problem import Problem
 
 SCAN = 16  # values tried between x and the candidate before the first that works is closed in on
@@ -37,7 +37,9 @@ class Segment:
 
     @classmethod
     def of(cls, problem: Problem, contrast: Tensor, column: Tensor, more: Tensor) -> Segment:
-        x, value, low, high = (own(t.gather(1, column)) for t in (problem.rows, contrast, problem.low, problem.high))
+        x, value, low, high = (
+            to_native(t.gather(1, column)) for t in (problem.rows, contrast, problem.low, problem.high)
+        )
         lib = library(x)
         grid = Decimals.of(digits_of(problem.space, column, more, x, value))
         up = value > x
@@ -65,12 +67,12 @@ class Segment:
         return self.grid.values(self.begin + self.sign * steps)
 
 
-def brought_near(problem: Problem, contrast: Tensor, way: Segment) -> Tensor:
+def nearest_working_value(problem: Problem, contrast: Tensor, way: Segment) -> Tensor:
     """The rows with the nearest decimal number for one feature (n, 1) per row: a scan, then the first that works is
     closed in on, where the margins say it should be."""
     lib = library(way.length)
     line = Line.of(problem, contrast, way)
-    tried = lib.floor(way.length * own(shares(contrast.device)))
+    tried = lib.floor(way.length * to_native(shares(contrast.device)))
     margin = line.margin(tried)
     hits = margin >= problem.model.tolerance
     hits[:, -1] = True  # the candidate itself
@@ -113,9 +115,9 @@ class Line:
         if self.network is None:
             column = self.way.column.expand(-1, steps.shape[1])
             moves = Moves(column, torch.as_tensor(values), relu_network(self.problem.model))
-            return own(moves.margins(self.problem, self.rows)) - ROUNDING
+            return to_native(moves.margins(self.problem, self.rows)) - ROUNDING
         far = torch.as_tensor(values - self.way.value)[:, :, None]
-        return own(self._margin(self.network, far)) - ROUNDING
+        return to_native(self._margin(self.network, far)) - ROUNDING
 
     def _margin(self, network: ReluNetwork, far: Tensor) -> Tensor:
         """In a ReLU network a move adds a multiple of one column to the first layer."""
@@ -136,10 +138,10 @@ class Line:
 
 
 def closed_in(line: Line, fails: Any, works: Any, below: Any, above: Any) -> Any:
-    """The number of steps (n, 1), after one that fails, that works: between two such, and their margins, is tried where
-    the margin should change its sign, were it straight, and the middle."""
+    """The fewest steps (n, 1) that reach the goal, between a number that fails and one that works, with their margins:
+    regula falsi plus bisection."""
     tolerance, lib = line.problem.model.tolerance, library(works)
-    found, left = works + 0, own(torch.arange(len(works), device=line.rows.device))
+    found, left = works + 0, to_native(torch.arange(len(works), device=line.rows.device))
     for _ in range(HALVINGS):
         apart = works - fails
         going = apart > 1

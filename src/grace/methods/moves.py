@@ -35,16 +35,16 @@ class Moves:
     def shared(self) -> bool:
         return len(self.feature) == 1
 
-    def each(self) -> Tensor:
+    def feature_per_move(self) -> Tensor:
         """The feature of every move (n, M)."""
         return self.feature.expand(self.value.shape)
 
     def of_features(self, keep: Tensor) -> Moves:
         """Only the moves of some features (n, d); as many columns as the row with most of them needs."""
-        kept = keep.gather(1, self.each())
+        kept = keep.gather(1, self.feature_per_move())
         order = kept.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices
         order = order[:, : int(kept.sum(dim=1).max())]
-        return Moves(self.each().gather(1, order), self.value.gather(1, order), self.network)
+        return Moves(self.feature_per_move().gather(1, order), self.value.gather(1, order), self.network)
 
     def thinned(self, problem: Problem) -> Moves:
         """Only the ends of each number's range (of a model that may jump in between, some values more); all
@@ -62,7 +62,9 @@ class Moves:
         some = positions(used.any(dim=0))
         clash = used[:, some].to(torch.float32) @ problem.conflict[some].to(torch.float32)
         barred = used | (clash > 0) | ~problem.free
-        return ~barred.gather(1, self.each()) & (self.value != problem.rows.gather(1, self.each()))
+        return ~barred.gather(1, self.feature_per_move()) & (
+            self.value != problem.rows.gather(1, self.feature_per_move())
+        )
 
     def margins(self, problem: Problem, states: Tensor) -> Tensor:
         """The margin (n, M) after each move from a state (n, d) of each row."""
@@ -99,13 +101,13 @@ class Moves:
         if self.network is None:
             return problem.model.scores(self.apply(states).reshape(n * count, -1)).reshape(n, count, -1)
         net = self.network
-        step = self.value - states.gather(1, self.each())
+        step = self.value - states.gather(1, self.feature_per_move())
         packed = net.packed(states.device)
         if packed is not None:
             return self._fused_scores(packed, states, step)
         z = torch.addcmul(net.first(states)[:, None], step[:, :, None], net.weight.T[self.feature])
         for j, table in net.tables.items():
-            row, move = torch.nonzero(self.each() == j, as_tuple=True)
+            row, move = torch.nonzero(self.feature_per_move() == j, as_tuple=True)
             z[row, move] += table[self.value[row, move].long()] - table[states[row, j].long()]
         return net.rest(z)
 
@@ -116,20 +118,20 @@ class Moves:
         entries = None
         if packed.categorical:
             begins = packed.begins[self.feature][:, :, None]
-            codes = torch.stack([self.value, states.gather(1, self.each())], dim=2).long()
+            codes = torch.stack([self.value, states.gather(1, self.feature_per_move())], dim=2).long()
             entries = torch.where(begins >= 0, begins + codes, len(packed.tables) - 1)
         return moved_scores(packed, packed.start(states), self.feature, step, entries)
 
     def apply(self, states: Tensor) -> Tensor:
         """The rows (n, M, d) after each move."""
         rows = states[:, None].repeat(1, self.value.shape[1], 1)
-        return rows.scatter_(2, self.each()[:, :, None], self.value[:, :, None])
+        return rows.scatter_(2, self.feature_per_move()[:, :, None], self.value[:, :, None])
 
     def cost(self, problem: Problem) -> Tensor:
         """What each move adds to the distance (n, M)."""
         space = problem.space
-        apart = self.value - problem.rows.gather(1, self.each())
-        measured = space.measured[self.feature]
+        apart = self.value - problem.rows.gather(1, self.feature_per_move())
+        measured = space.has_magnitude[self.feature]
         own = torch.where(measured, apart.abs() / space.spread[self.feature], (apart != 0).to(apart.dtype))
         return own * space.weight[self.feature]
 

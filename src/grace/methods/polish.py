@@ -13,10 +13,10 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from grace.methods.line_search import Segment, brought_near
+from grace.methods.line_search import Segment, nearest_working_value
 from grace.problem.budget import at_once
 from grace.problem.decimals import Decimals, digits_of
-from grace.problem.numpy_or_torch import library, own, places
+from grace.problem.numpy_or_torch import library, places, to_native
 from grace.problem.problem import Problem, positions
 from grace.problem.space import nearly_first, nearly_sorted
 
@@ -29,7 +29,7 @@ CHUNK_BYTES = 1 << 27
 def polish(problem: Problem, contrast: Tensor) -> Tensor:
     """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
     begun = contrast
-    contrast, more = sayable(problem, contrast)
+    contrast, more = round_values(problem, contrast)
     contrast, again = tightened(problem, irreducible(problem, contrast), more)
     for _ in range(ROUNDS - 1):
         if len(again) == 0:
@@ -51,7 +51,7 @@ def tightened(problem: Problem, contrast: Tensor, more: Tensor) -> tuple[Tensor,
 
 def first_columns(changed: Tensor) -> Tensor:
     """The columns that are true in each row (n, d), then others: as many as the row with most of them has."""
-    flags = own(changed)
+    flags = to_native(changed)
     most = int(flags.sum(axis=1).max()) if len(flags) else 0
     if isinstance(flags, Tensor):
         return flags.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :most]
@@ -61,7 +61,7 @@ def first_columns(changed: Tensor) -> Tensor:
 # -- values a person can say ----------------------------------------------------------------------
 
 
-def sayable(problem: Problem, contrast: Tensor) -> tuple[Tensor, Tensor]:
+def round_values(problem: Problem, contrast: Tensor) -> tuple[Tensor, Tensor]:
     """Round changed numbers away from x to as many digits as a person would use, more only where
     nothing coarser works. Returns the rows, and how many more digits (n,) they have."""
     more = torch.zeros(len(contrast), dtype=torch.int64, device=contrast.device)
@@ -85,7 +85,7 @@ def round_away(problem: Problem, candidate: Tensor, more: Tensor) -> tuple[Tenso
     changed = (candidate != problem.rows) & problem.space.is_numeric
     columns = first_columns(changed)
     cells = (changed, problem.rows, candidate, problem.low, problem.high)
-    mask, x, value, low, high = (own(t.gather(1, columns)) for t in cells)
+    mask, x, value, low, high = (to_native(t.gather(1, columns)) for t in cells)
     lib = library(x)
     grid = Decimals.of(digits_of(problem.space, columns, more, x, value))
     up = value > x
@@ -190,15 +190,15 @@ def pull_back(problem: Problem, contrast: Tensor, more: Tensor) -> Tensor:
     one that gives up least margin for its distance."""
     changed = (contrast != problem.rows) & problem.space.is_numeric & (more <= MORE_DIGITS)[:, None]
     order = cheapest_first(problem, contrast, changed)
-    moved, ways = own(changed.gather(1, order)), Segment.of(problem, contrast, order, more)
+    moved, ways = to_native(changed.gather(1, order)), Segment.of(problem, contrast, order, more)
     out = contrast
     for place in range(order.shape[1]):
         way, these = ways.feature(place), places(moved[:, place])
         if len(these) == len(out):
-            out = brought_near(problem, out, way)
+            out = nearest_working_value(problem, out, way)
         elif len(these):
             at = torch.as_tensor(these)
-            out = out.index_copy(0, at, brought_near(problem.select(at), out[at], way.select(these)))
+            out = out.index_copy(0, at, nearest_working_value(problem.select(at), out[at], way.select(these)))
     return out
 
 

@@ -22,7 +22,7 @@ from grace.problem.problem import Problem, positions
 from grace.problem.space import nearly_sorted
 
 BEAM = 8
-LATER = 64  # features that are still tried after the first level: those that brought most on their own
+TRIED_AFTER_FIRST_LEVEL = 64  # features, by how much each brings alone
 CANDIDATES = 16  # answers of a row whose last value is moved to the boundary
 FINALISTS = 2  # and of those, how many are polished before the nearest is taken
 QUARTERINGS = 4
@@ -57,7 +57,7 @@ def search(problem: Problem) -> Tensor:
         states = next_beam(part, moves, states[rest], margin)
         if k == 0:
             ends = moves.thinned(part)
-            if found.shape[1] > LATER:
+            if found.shape[1] > TRIED_AFTER_FIRST_LEVEL:
                 best, _ = per_feature_best(margin, moves, found.shape[1])
                 ends = ends.of_features(strongest(best[:, 0]))
             moves = ends
@@ -85,7 +85,7 @@ def walks(problem: Problem) -> list[Tensor]:
 
 def best_of_each(problem: Problem, answers: Tensor, owner: Tensor, rows: int) -> Tensor:
     """The place of the best answer of each of so many rows that has any: by default that with the fewest features, and
-    of those the nearest, the nearest that is steady, or the widest if none is; lengths equal but for rounding are."""
+    of those the nearest, the nearest that is steady, or the widest if none is; lengths are equal up to rounding."""
     count = (answers != problem.rows).sum(dim=1).to(answers.dtype)
     length = problem.space.distance(problem.rows, answers)
     keys = [length, count] if problem.prefer == "nearest" else [count, length]
@@ -121,18 +121,18 @@ def refined(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
     own = tried.of_features(flat != each.rows)
     if own.value.shape[1] == 0:
         return states
-    still = own.value != each.rows.gather(1, own.each())  # padding and moves back to x are no moves
-    still &= (flat != each.rows).gather(1, own.each())
+    still = own.value != each.rows.gather(1, own.feature_per_move())  # padding and moves back to x are no moves
+    still &= (flat != each.rows).gather(1, own.feature_per_move())
     margin = own.margins(each, flat).masked_fill(~still, -torch.inf)
     best = margin.argmax(dim=1, keepdim=True)
-    changed = flat.scatter(1, own.each().gather(1, best), own.value.gather(1, best))
+    changed = flat.scatter(1, own.feature_per_move().gather(1, best), own.value.gather(1, best))
     helps = margin.gather(1, best)[:, 0] > each.margin(flat) + 1e-9
     return torch.where(helps[:, None], changed, flat).reshape(states.shape)
 
 
 def strongest(best: Tensor) -> Tensor:
     """The features (n, d) whose best single move came closest to the goal."""
-    order = nearly_sorted(finite(best))[:, :LATER]
+    order = nearly_sorted(finite(best))[:, :TRIED_AFTER_FIRST_LEVEL]
     return torch.zeros_like(best, dtype=torch.bool).scatter(1, order, True)
 
 
@@ -146,7 +146,7 @@ def finite(values: Tensor) -> Tensor:
 def per_feature_best(value: Tensor, moves: Moves, features: int) -> tuple[Tensor, Tensor]:
     """The best move of each feature (n, b, d), its value and its position; -inf where there is none."""
     n, b, count = value.shape
-    index = moves.each()[:, None].expand(n, b, count)
+    index = moves.feature_per_move()[:, None].expand(n, b, count)
     best = value.new_full((n, b, features), -torch.inf).scatter_reduce(2, index, value, "amax")
     # the first move that attains it, but for rounding
     top = best.gather(2, index)
@@ -164,7 +164,7 @@ def grown(states: Tensor, moves: Moves, order: Tensor, where: Tensor) -> tuple[T
     d = states.shape[2]
     state = states.gather(1, (order // d)[:, :, None].expand(-1, -1, d))
     chosen = where.flatten(1).gather(1, order)
-    feature, value = moves.each().gather(1, chosen), moves.value.gather(1, chosen)
+    feature, value = moves.feature_per_move().gather(1, chosen), moves.value.gather(1, chosen)
     return state.scatter(2, feature[:, :, None], value[:, :, None]), feature
 
 
@@ -177,6 +177,7 @@ def next_beam(problem: Problem, moves: Moves, states: Tensor, margin: Tensor) ->
     usable = torch.isfinite(best.gather(1, order))
     rows, _ = grown(states, moves, order, where)
     generator = torch.Generator().manual_seed(0)
+    # random hashes of the sets of changed features
     marks = torch.randint(2**62, (rows.shape[2],), generator=generator).to(states.device)
     mark = ((rows != problem.rows[:, None]) * marks).sum(dim=2)
     earlier = torch.ones(pool, pool, dtype=torch.bool, device=states.device).tril(-1)

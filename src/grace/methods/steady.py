@@ -13,7 +13,7 @@ from torch import Tensor
 from grace.methods.polish import first_columns, irreducible
 from grace.methods.profiles import profiles_of
 from grace.problem.decimals import Decimals, digits_of
-from grace.problem.numpy_or_torch import own
+from grace.problem.numpy_or_torch import to_native
 from grace.problem.problem import Problem, positions
 
 STEADY = 0.05  # of a spread
@@ -84,9 +84,11 @@ def _inside(problem: Problem, column: Tensor, x: Tensor, low: Tensor, high: Tens
     out = torch.full_like(aim, torch.nan)
     for more in range(MORE_DIGITS + 1):
         extra = torch.full_like(column[:, 0], more)
-        grid = Decimals.of(digits_of(problem.space, column, extra, *(own(t) for t in (x, low, high))))
+        grid = Decimals.of(digits_of(problem.space, column, extra, *(to_native(t) for t in (x, low, high))))
         value = torch.where(
-            up, torch.as_tensor(grid.values(grid.ceil(own(aim)))), torch.as_tensor(grid.values(grid.floor(own(aim))))
+            up,
+            torch.as_tensor(grid.values(grid.ceil(to_native(aim)))),
+            torch.as_tensor(grid.values(grid.floor(to_native(aim)))),
         )
         fits = out.isnan() & (value >= low) & (value <= high)
         out = torch.where(fits, value, out)

@@ -15,8 +15,8 @@ from grace.methods.ranking.local import rank_local
 from grace.methods.walk_state import StepControl, WalkState, feasible_step
 from grace.models.relu import relu_network
 from grace.problem.budget import at_once
-from grace.problem.goal import Against, Flip, Towards
-from grace.problem.numpy_or_torch import own
+from grace.problem.goal import Against, Flip, MarginFunction
+from grace.problem.numpy_or_torch import to_native
 from grace.problem.problem import Problem, positions
 
 MOST = 32  # features of a walk that a kernel has room for
@@ -140,7 +140,7 @@ def walked(
         index=torch.arange(len(row), device=row.device),
         rows=part.rows.clone(),
         subset=subset,
-        towards=Towards(part.goal, v[row][:, None]),
+        towards=MarginFunction(part.goal, v[row][:, None]),
         step=feasible_step(part, chosen, taken, subset),
         control=StepControl(row, k),
     )
@@ -165,8 +165,8 @@ def generate(problem: Problem, state: WalkState) -> tuple[Tensor, Tensor, Tensor
         margin, best = state.towards.with_best(scores)
         unit = state.step.unit(state.rows, slopes[:, 0])
         grad_sq_norm = unit.square().sum(dim=1, keepdim=True)
-        hit = own(best) >= model.tolerance
-        over = state.control.update(own(margin), hit, own(grad_sq_norm))
+        hit = to_native(best) >= model.tolerance
+        over = state.control.update(to_native(margin), hit, to_native(grad_sq_norm))
         if over == len(state.index):
             found[state.index], reached[state.index] = state.rows, torch.as_tensor(hit)[:, 0]
             return found, reached, torch.zeros_like(reached)

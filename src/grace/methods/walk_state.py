@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.problem.goal import Towards
-from grace.problem.numpy_or_torch import first_true, library, own
+from grace.problem.goal import MarginFunction
+from grace.problem.numpy_or_torch import first_true, library, to_native
 from grace.problem.problem import Problem
 
 OVERSHOOT = 0.02  # the share by which a step aims past the linearised boundary
@@ -30,7 +30,7 @@ class WalkState:
     index: Tensor  # (n,) in the batch
     rows: Tensor  # (n, d) current points
     subset: Tensor  # (n, d) S as a mask
-    towards: Towards
+    towards: MarginFunction
     step: FeasibleStep
     control: StepControl
 
@@ -52,15 +52,15 @@ class StepControl:
 
     def __init__(self, owner: Tensor, k: Tensor) -> None:
         """`owner` and `k` (n,): walks of the same owner stop once one with a smaller k has arrived."""
-        ones = own(torch.ones(len(owner), 1, dtype=torch.float64, device=owner.device))
+        ones = to_native(torch.ones(len(owner), 1, dtype=torch.float64, device=owner.device))
         self._library = library(ones)
         self._where: Any = self._library.where
         self.push = self.aim = ones
         self.idle = self.grad_sq_norm = 0 * ones
         self.best = self.margin = -torch.inf * ones
         self.done = ones < 0
-        self.owner, self.k = own(owner), own(k[:, None])
-        self._first = own(
+        self.owner, self.k = to_native(owner), to_native(k[:, None])
+        self._first = to_native(
             torch.full((int(self.owner.max()) + 1,), LARGEST_K, device=owner.device)
         )  # smallest k that has arrived
 
@@ -91,7 +91,7 @@ class StepControl:
 
     def select(self, index: Tensor) -> StepControl:
         """Some of the walks."""
-        place, part = own(index), copy(self)
+        place, part = to_native(index), copy(self)
         for name in ("push", "aim", "idle", "best", "margin", "grad_sq_norm", "done", "owner", "k"):
             setattr(part, name, getattr(self, name)[place])
         return part

@@ -37,7 +37,7 @@ class Model(ABC):
     """The margin above which a class counts as the winner, in the precision the scores come in."""
     task: str = "classification"
     """Or "clustering", where classes are clusters, or "regression", with one number and no classes."""
-    unsure_because: str = ""
+    no_probabilities_because: str = ""
     """Why the scores are no probabilities of the model's own, such as "it names classes alone"; else empty."""
     cutoffs: Cutoffs | None = None
     """The rule by which a class is decided, if it is not the most probable one; scores are shifted by it."""
@@ -51,7 +51,7 @@ class Model(ABC):
     @property
     def has_probabilities(self) -> bool:
         """Whether the scores say how sure the model is: probabilities, not bare labels, distances or margins."""
-        return not self.unsure_because
+        return not self.no_probabilities_because
 
     @property
     def shift(self) -> Tensor | None:
@@ -139,7 +139,8 @@ class Model(ABC):
         """An error that says why what was asked for is not to be had, where the model gives no probabilities."""
         if not self.has_probabilities:
             raise GraceError(
-                f"{asked_for} needs a model that gives probabilities, and this one does not: {self.unsure_because}"
+                f"{asked_for} needs a model that gives probabilities, and this one does not: "
+                f"{self.no_probabilities_because}"
             )
 
     def impute(self, frame: Any) -> pd.DataFrame:

@@ -20,7 +20,9 @@ class Together(Model):
         self.models = (first, *others)
         self.classes, self.schema, self.task, self.device = first.classes, first.schema, first.task, first.device
         self.tolerance = max(m.tolerance for m in self.models)
-        self.unsure_because = next((m.unsure_because for m in self.models if not m.has_probabilities), "")
+        self.no_probabilities_because = next(
+            (m.no_probabilities_because for m in self.models if not m.has_probabilities), ""
+        )
         self.order = [_order(first, model) for model in self.models]
 
     @property

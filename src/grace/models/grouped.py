@@ -23,7 +23,7 @@ class Grouped(Model):
         self.model, self.schema, self.name = model, schema, model.name
         self.classes, self.task, self.device = model.classes, model.task, model.device
         self.tolerance, self.black_box = model.tolerance, model.black_box
-        self.unsure_because, self.cutoffs = model.unsure_because, model.cutoffs
+        self.no_probabilities_because, self.cutoffs = model.no_probabilities_because, model.cutoffs
         self.subject, self.file = model.subject, model.file
         self._places = places(schema)
         self.cache: dict[str, Any] = {}  # what others have made of the model, until `refresh`
@@ -80,7 +80,7 @@ class Grouped(Model):
         self.schema = schema
         self.model.bind(flat(schema), self.columns(rows))
         self.classes, self.tolerance = self.model.classes, self.model.tolerance
-        self.unsure_because, self.cutoffs = self.model.unsure_because, self.model.cutoffs
+        self.no_probabilities_because, self.cutoffs = self.model.no_probabilities_because, self.model.cutoffs
 
     def with_threshold(self, threshold: Any) -> Model:
         return Grouped(self.model.with_threshold(threshold), self._need_schema())

@@ -49,7 +49,7 @@ def onnx_model(
         found = TorchModel(module(*read), () if number else classes or (), outputs="logits", schema=schema, task=task)
         last = model.graph.node[-1].op_type
         end = ENDS.get(last, "")
-        found.unsure_because = sigmoids(end, len(read[0][-1][1]))
+        found.no_probabilities_because = sigmoids(end, len(read[0][-1][1]))
         itself = partial(_black_box, GraphOutputs(content), kind, classes, schema, task)
         found.origin = Origin("the ONNX model", GraphOutputs(content, fallback=True), SameOutputs(end), itself)
         return found

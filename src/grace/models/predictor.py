@@ -110,7 +110,7 @@ class Predictor(Model):
     # -- asking -------------------------------------------------------------------------------
 
     def scores(self, rows: Tensor) -> Tensor:
-        way = self._look(rows) if self.way is None else self.way
+        way = self._choose_reader(rows) if self.way is None else self.way
         values = np.ascontiguousarray(rows.detach().cpu().numpy())
         if len(values) == 0:
             return torch.zeros(0, self.width, dtype=torch.float64)
@@ -193,7 +193,7 @@ class Predictor(Model):
             self.classes = checked_classes(schema.classes)
         if self.threshold is not None:
             self.cutoffs, self.threshold = cutoffs_of(self.threshold, self.classes), None
-        self._look(rows)
+        self._choose_reader(rows)
 
     def with_threshold(self, threshold: Any) -> Predictor:
         if self.task != "classification":
@@ -219,7 +219,7 @@ class Predictor(Model):
                     f"{self.name} was not fitted on column {column!r}; drop it, or pass target= if it is the target"
                 )
 
-    def _look(self, rows: Tensor) -> OutputReader:
+    def _choose_reader(self, rows: Tensor) -> OutputReader:
         """Choose the way to ask, find out what comes back, and complain where that does not fit."""
         values = rows.detach().cpu().numpy()
         ways, decided = self.ways, None
@@ -230,7 +230,7 @@ class Predictor(Model):
         others = ""
         for way in ways:
             out = self._first(way, values)
-            found = way if way.outputs else self._guessed(way, out)
+            found = way if way.outputs else self._infer_outputs(way, out)
             scores = self._answers(found, out)
             if scores.shape != (len(values), self.width):
                 if way is not ways[-1]:
@@ -243,11 +243,11 @@ class Predictor(Model):
                 bad = int(np.isnan(scores).any(axis=1).argmax())
                 raise GraceError(f"{self.name} returned NaN for row {bad}; check what it makes of the row's values")
             if decided is None or way is ways[-1] or agree(scores, decided):
-                self.way, self.unsure_because, self.sampled = found, found.unsure, scores
+                self.way, self.no_probabilities_because, self.sampled = found, found.unsure, scores
                 if found.outputs == "labels":
-                    self.unsure_because = others or "it names classes alone"
+                    self.no_probabilities_because = others or "it names classes alone"
                 elif found.outputs == "probabilities" and np.ndim(out) == 2 and np.shape(out)[1] > 1:
-                    self.unsure_because = check_sums(self._numbers(out), self.name)
+                    self.no_probabilities_because = check_sums(self._numbers(out), self.name)
                 if self.cutoffs is not None and self.cutoffs.named:
                     self.check_probabilities("threshold=")
                 return found
@@ -271,7 +271,7 @@ class Predictor(Model):
             self._single = True
             return self._ask(way.ask, values)
 
-    def _guessed(self, way: OutputReader, out: Any) -> OutputReader:
+    def _infer_outputs(self, way: OutputReader, out: Any) -> OutputReader:
         """The way with what comes back, by the look of it. Rows within 0 and 1 that do not sum to one are scores, of
         which a warning tells."""
         outputs = self._outputs(out)

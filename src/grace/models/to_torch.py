@@ -80,7 +80,7 @@ def exact(
     if keras:
         end = model.layers[-1].activation.__name__
         out.origin = Origin(named, KerasOutputs(model), SameOutputs(end), black_box)
-        out.unsure_because = sigmoids(end, len(layers[-1][1]))
+        out.no_probabilities_because = sigmoids(end, len(layers[-1][1]))
     else:
         out.origin = Origin(named, OwnDecisions(model), SameDecisions(task, tuple(own)), black_box)
     rng = np.random.default_rng(0)
@@ -90,7 +90,7 @@ def exact(
     if np.shape(response)[0] != len(rows) or not out.origin.agrees(scores, response).all():
         return None
     if not keras and task != "regression":
-        out.unsure_because = _unsure(model, _input(model, rows), scores)
+        out.no_probabilities_because = _unsure(model, _input(model, rows), scores)
     return out
 
 

@@ -315,7 +315,7 @@ class TorchModel(Model):
             self.outputs = "probabilities" if inside and certain else "logits"
             shares = inside and len(rows) >= ENOUGH
         if columns > 1 and (self.outputs == "probabilities" or shares):
-            self.unsure_because = check_sums(out.cpu().numpy(), self.name, slack)
+            self.no_probabilities_because = check_sums(out.cpu().numpy(), self.name, slack)
         if self.cutoffs is not None and self.cutoffs.named:
             self.check_probabilities("threshold=")
         self._compute, self._seen, self.layout = compute, True, self._direct()

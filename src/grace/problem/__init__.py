@@ -1,4 +1,4 @@
 """What is asked of a row: the space it may move in, the goal, the settings, and further requirements."""
 
-METHODS = ("search", "gradient", "local", "nearest", "deepfool")
-"""The names of the methods in `grace.methods`."""
+METHOD_NAMES = ("search", "gradient", "local", "nearest", "deepfool")
+"""The methods of `grace.methods.METHODS`; here, so that the command knows them without importing torch."""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.problem.numpy_or_torch import library, own
+from grace.problem.numpy_or_torch import library, to_native
 from grace.problem.space import Space
 
 LARGEST = 308
@@ -27,7 +27,7 @@ class Decimals:
 
     @classmethod
     def of(cls, digits: Any) -> Decimals:
-        powers = tens(digits.device) if isinstance(digits, Tensor) else own(tens(torch.device("cpu")))
+        powers = tens(digits.device) if isinstance(digits, Tensor) else to_native(tens(torch.device("cpu")))
         whole = digits.long() if isinstance(digits, Tensor) else digits
         return cls(powers[whole * (whole > 0)], powers[-whole * (whole < 0)])
 
@@ -60,10 +60,10 @@ def digits_of(space: Space, columns: Tensor, more: Tensor, *values: Any) -> Any:
     """The digits of some features (n, c) when so many more (n,) are allowed; a whole number never gets decimals, and no
     number more than MOST_STEPS steps, beyond which doubles are too coarse to count them: `values` (n, c) are to be
     written with them."""
-    features = own(columns)
-    digits = own(space.digits)[features] + own(more)[:, None]
+    features = to_native(columns)
+    digits = to_native(space.digits)[features] + to_native(more)[:, None]
     lib = library(digits)
-    digits = lib.where(own(space.is_integer)[features] & (digits > 0), 0, digits)
+    digits = lib.where(to_native(space.is_integer)[features] & (digits > 0), 0, digits)
     stacked = abs(lib.stack(list(values)))
     size = lib.where(lib.isfinite(stacked), stacked, 0.0)
     largest = size.amax(dim=0) if isinstance(size, Tensor) else size.max(axis=0)

@@ -35,7 +35,7 @@ class Goal(ABC):
     def winners(self, scores: Tensor) -> Tensor:
         """Which classes (n, classes) would count as an answer."""
 
-    def pick(self, per_class: Tensor) -> Tensor:
+    def of_targets(self, per_class: Tensor) -> Tensor:
         """From a value per class (n, ..., classes) those of the alternatives."""
         return per_class
 
@@ -48,7 +48,7 @@ class Goal(ABC):
         the best classes."""
         return self.margin(scores) >= 0
 
-    def only(self, classes: int) -> Tensor | None:
+    def single_target(self, classes: int) -> Tensor | None:
         """The alternative (n,) of each row where, with so many classes, there is no other."""
         return None
 
@@ -76,7 +76,7 @@ class ClassGoal(Goal):
         """The goal for scores from which cut-offs subtracted something else."""
 
     @abstractmethod
-    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def winner_and_rival(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The two classes whose scores make each margin that is a lead, of each alternative (n, m) or of some (n, m) of
         them; the same class twice where there is no alternative."""
 
@@ -98,7 +98,7 @@ def has_linear_margins(goal: Goal) -> TypeGuard[ClassGoal]:
 
 
 @dataclass
-class Towards(LinearMargins):
+class MarginFunction(LinearMargins):
     """The margins of a goal as a function of the scores: of all its alternatives, or of one (n, 1) per row."""
 
     goal: Goal
@@ -109,13 +109,13 @@ class Towards(LinearMargins):
         margins = self.goal.margins(scores)
         return margins if self.alternative is None else margins.gather(1, self.alternative)
 
-    def select(self, index: Tensor) -> Towards:
+    def select(self, index: Tensor) -> MarginFunction:
         """The same of some of the rows."""
-        return Towards(self.goal.select(index), None if self.alternative is None else self.alternative[index])
+        return MarginFunction(self.goal.select(index), None if self.alternative is None else self.alternative[index])
 
     def with_best(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """The margin (n, 1) of the one alternative, and the best of all."""
-        if self.goal.only(scores.shape[1]) is not None:
+        if self.goal.single_target(scores.shape[1]) is not None:
             margin = self.goal.margin(scores)[:, None]
             return margin, margin
         margins = self.goal.margins(scores)
@@ -129,7 +129,7 @@ class Towards(LinearMargins):
             return self._cache[1]
         if not has_linear_margins(self.goal):
             return None
-        winner, rival = self.goal.contests(scores, self.alternative)
+        winner, rival = self.goal.winner_and_rival(scores, self.alternative)
         found = embedding(winner, last) - embedding(rival, last)
         if scores.shape[1] == 2:
             self._cache = last, found
@@ -191,7 +191,7 @@ class Flip(ClassGoal):
         other = scores.argmax(dim=-1) != self.original.reshape(-1, *[1] * (scores.dim() - 2))
         return other if self.leads else other & super().decided(scores)
 
-    def only(self, classes: int) -> Tensor | None:
+    def single_target(self, classes: int) -> Tensor | None:
         return self._other if classes == 2 else None
 
     @cached_property
@@ -211,7 +211,7 @@ class Flip(ClassGoal):
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes != self.original[:, None]
 
-    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def winner_and_rival(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
         classes = alternative
         if classes is None:
             classes = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape)
@@ -240,7 +240,7 @@ class Against(ClassGoal):
         chosen = scores.argmax(dim=-1) == self.wanted.reshape(-1, *[1] * (scores.dim() - 2))
         return chosen if self.leads else chosen & super().decided(scores)
 
-    def only(self, classes: int) -> Tensor | None:
+    def single_target(self, classes: int) -> Tensor | None:
         return torch.zeros_like(self.wanted)
 
     def margins(self, scores: Tensor) -> Tensor:
@@ -251,10 +251,10 @@ class Against(ClassGoal):
         classes = torch.arange(scores.shape[1], device=scores.device)
         return classes == self.wanted[:, None]
 
-    def contests(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def winner_and_rival(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
         return self.wanted[:, None], rivals(scores, self.wanted[:, None])  # the one alternative
 
-    def pick(self, per_class: Tensor) -> Tensor:
+    def of_targets(self, per_class: Tensor) -> Tensor:
         index = self.wanted.reshape(-1, *[1] * (per_class.dim() - 1)).expand(*per_class.shape[:-1], 1)
         return per_class.gather(-1, index)
 
@@ -274,7 +274,7 @@ class Between(Goal):
     high: Tensor
     scale: float = 1.0
 
-    def only(self, classes: int) -> Tensor | None:
+    def single_target(self, classes: int) -> Tensor | None:
         return torch.zeros_like(self.low, dtype=torch.int64)
 
     def margins(self, scores: Tensor) -> Tensor:
@@ -299,8 +299,8 @@ class AllModelsGoal(Goal):
         apart = scores.reshape(*scores.shape[:-1], self.models, -1)
         return self.goal.margins(apart).amin(dim=-2)
 
-    def pick(self, per_class: Tensor) -> Tensor:
-        return self.goal.pick(per_class)
+    def of_targets(self, per_class: Tensor) -> Tensor:
+        return self.goal.of_targets(per_class)
 
     def winners(self, scores: Tensor) -> Tensor:
         return self.goal.winners(scores.reshape(len(scores), self.models, -1)[:, 0])

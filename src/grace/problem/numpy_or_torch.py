@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-def own(values: Tensor) -> Any:
+def to_native(values: Tensor) -> Any:
     """The values as an array of whichever keeps the books; `torch.as_tensor` goes back. Neither copies."""
     return values.numpy() if values.is_cpu else values
 

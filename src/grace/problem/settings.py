@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from grace.errors import GraceError
-from grace.problem import METHODS
+from grace.problem import METHOD_NAMES
 from grace.problem.budget import bytes_of
 from grace.problem.requirements.dependence import Follow, checked_follow
 from grace.problem.space import NORMS
@@ -18,7 +18,7 @@ MOST = 1_000_000  # features, answers, steps and neighbours that can be asked fo
 MOST_CALLS = 10**15
 
 CHOICES = {
-    "method": METHODS,
+    "method": METHOD_NAMES,
     "prefer": ("fewest", "nearest"),
     "among": ("nearest", "steady"),
     "distance": tuple(NORMS),

@@ -16,10 +16,12 @@ from grace.schema.features import MISSING, Categorical, Numeric
 from grace.schema.schema import Schema
 
 NORMS = {"l1": 1.0, "l2": 2.0, "linf": float("inf")}
+"""Orders of the norm of the costs of all features. Under each, the distance of a single change is its cost, by which
+`text.sentence` says the least change that is proven."""
 
 
 class Space:
-    """dom(X) in tensors: lifting rows into coordinates, landing on rows again, measuring."""
+    """dom(X) in tensors: embeds rows as coordinates, projects coordinates onto rows, and measures distances."""
 
     def __init__(
         self,
@@ -46,13 +48,15 @@ class Space:
         self.one_way = any(f.increase_only or f.decrease_only for f in schema.features)
         self.spread = tensor([f.spread or 1.0 for f in schema.features])
         self.gap = tensor([f.gap if isinstance(f, Numeric) else torch.nan for f in schema.features])
-        self.measured = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
+        self.has_magnitude = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
         self.has_unordered = any(isinstance(f, Categorical) and not f.ordered for f in schema.features)
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
         self.vectors: dict[int, Tensor] = {}
         self.choices: dict[int, Tensor] = {}
-        self.hidden: dict[int, int] = {}  # the categories that are missing cells to the model
-        self.unranked: dict[int, Tensor] = {}  # where categories go one way only, those that stand outside their order
+        self.missing_code: dict[int, int] = {}  # the categories that are missing cells to the model
+        self.codes_outside_order: dict[
+            int, Tensor
+        ] = {}  # where categories go one way only, those that stand outside their order
         self.blocks: dict[int, slice] = {}
         owner = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
         scale = [f.spread or 1.0 for f in numeric]
@@ -62,14 +66,14 @@ class Space:
             assert isinstance(feature, Categorical)
             count = len(feature.categories)
             if feature.gaps:
-                self.hidden[j] = feature.categories.index(MISSING)
+                self.missing_code[j] = feature.categories.index(MISSING)
             vector = (vectors or {}).get(j)
             table = torch.eye(count, dtype=torch.float64) if vector is None else vector.detach()
             self.vectors[j] = tensor(table)
             self.choices[j] = tensor(schema.open_codes(j), torch.int64)
             if feature.increase_only or feature.decrease_only:
                 apart_from = [k for k, c in enumerate(feature.categories) if c in (MISSING, feature.other or MISSING)]
-                self.unranked[j] = tensor(apart_from, torch.int64)
+                self.codes_outside_order[j] = tensor(apart_from, torch.int64)
             self.blocks[j] = slice(len(owner), len(owner) + table.shape[1])
             owner += [j] * table.shape[1]
             apart = torch.pdist(tensor(table)).mean() if count > 1 else torch.tensor(0.0)
@@ -103,9 +107,9 @@ class Space:
         free = ~self.fixed & (low <= high) & ~((low == rows) & (high == rows)) & (rows != self.gap)
         for j in self.categorical:
             others = ((self.choices[j] != rows[:, [j]]) & self.between(j, low, high)).any(dim=1)
-            free[:, j] = ~self.fixed[j] & others & (rows[:, j] != self.hidden.get(j, -1))
-            if j in self.unranked:
-                free[:, j] &= ~torch.isin(rows[:, j].long(), self.unranked[j])
+            free[:, j] = ~self.fixed[j] & others & (rows[:, j] != self.missing_code.get(j, -1))
+            if j in self.codes_outside_order:
+                free[:, j] &= ~torch.isin(rows[:, j].long(), self.codes_outside_order[j])
         return low, high, free
 
     def between(self, j: int, low: Tensor, high: Tensor) -> Tensor:
@@ -124,7 +128,7 @@ class Space:
         for j in self.categorical:
             table = self.vectors[j][self.choices[j]]
             apart = (point[:, None, self.blocks[j]] - table).square().sum(dim=2)
-            if j in self.unranked:
+            if j in self.codes_outside_order:
                 apart = torch.where(self.between(j, low, high), apart, 2 * apart.amax(dim=1, keepdim=True) + 1)
             rows[:, j] = self.choices[j][nearly_first(apart)].to(rows.dtype)
         return rows
@@ -132,7 +136,7 @@ class Space:
     def missing(self, rows: Tensor) -> Tensor:
         """Which cells are missing to the model."""
         out = rows == self.gap
-        for j, code in self.hidden.items():
+        for j, code in self.missing_code.items():
             out[:, j] = rows[:, j] == code
         return out
 
@@ -154,11 +158,11 @@ class Space:
         return length
 
     def cost(self, rows: Tensor, others: Tensor) -> Tensor:
-        """The part of each feature in the distance."""
+        """How far each feature moves (n, d): in spreads, times the cost of a change; a distance is a norm of these."""
         apart = others - rows
         length = apart.abs() / self.spread
         if self.has_unordered:
-            length = torch.where(self.measured, length, (apart != 0).to(apart.dtype))
+            length = torch.where(self.has_magnitude, length, (apart != 0).to(apart.dtype))
         return self.weight * length
 
     def gain(self, rows: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
@@ -173,14 +177,16 @@ class Space:
             table = self.vectors[j]
             move = table[self.choices[j]] - table[rows[:, j].long()][:, None]
             won = (move * slope[:, None, self.blocks[j]]).sum(dim=2)
-            out[:, j] = (won.masked_fill(~self.between(j, low, high), 0) if j in self.unranked else won).amax(dim=1)
+            out[:, j] = (
+                won.masked_fill(~self.between(j, low, high), 0) if j in self.codes_outside_order else won
+            ).amax(dim=1)
         return out
 
     def euclidean(self, rows: Tensor) -> Tensor:
         """Coordinates whose Euclidean distance counts 1 for a spread and 1 for another category."""
         parts = [self.numbers(rows) / self.numbers(self.spread)]
         for j in self.categorical:
-            if self.measured[j]:
+            if self.has_magnitude[j]:
                 parts.append(rows[:, [j]] / self.spread[j])
                 continue
             parts.append(torch.nn.functional.one_hot(rows[:, j].long(), len(self.vectors[j])) / 2**0.5)

@@ -121,7 +121,7 @@ def category_cost(problem: Problem, relaxation: Relaxation, boxes: Nodes) -> Ten
     for j, slot in relaxation.slots.items():
         codes = torch.arange(slot.stop - slot.start, device=cost.device)
         apart = (codes - problem.rows[boxes.row, j][:, None]).abs()
-        each = space.weight[j] * (apart / space.spread[j] if space.measured[j] else (apart > 0).to(cost.dtype))
+        each = space.weight[j] * (apart / space.spread[j] if space.has_magnitude[j] else (apart > 0).to(cost.dtype))
         least = each.masked_fill(~boxes.options[:, slot], torch.inf).amin(dim=1, keepdim=True)
         cost = torch.where((boxes.feature == j) & boxes.real, least, cost)
     return cost

@@ -152,11 +152,11 @@ def plain_numbers(frame: pd.DataFrame, places: list[int], features: Sequence[Fea
         values = some.to_numpy(dtype=np.float64, copy=True)
     for dtype in {f.dtype for f in features} & SMALL.keys():
         small = [j for j, f in enumerate(features) if f.dtype == dtype]
-        values[:, small] = said_as(values[:, small], dtype)
+        values[:, small] = shortest_decimals(values[:, small], dtype)
     return values if np.isfinite(values).all() else None
 
 
-def said_as(values: Floats, dtype: str) -> Floats:
+def shortest_decimals(values: Floats, dtype: str) -> Floats:
     """Numbers as they are said in a column of half or single precision: 0.1 for 0.10000000149, which is what float32
     makes of it, whatever type the cells come in. What the column does not hold exactly is a decimal already."""
     cells = _narrowed(values, dtype)
@@ -180,7 +180,7 @@ def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
     else:
         values = _span(column) if feature.dtype.startswith(SPANS) else numbers(column)
     if is_small(feature):
-        values = said_as(values, feature.dtype)
+        values = shortest_decimals(values, feature.dtype)
     return np.where(np.isnan(values), feature.gap, values) if feature.gaps else values
 
 

@@ -133,10 +133,10 @@ def _drawn(e: Explanation, language: Language, template: str | None, seed: int) 
 def comparable(e: Explanation) -> bool:
     """Whether the row differs from what is typical of class Y, and in the direction of every change."""
     numeric = [c for c in e.changes if isinstance(c.feature, Numeric)]
-    return bool(numeric) and all(c.name in e.typical and _beyond(c, e.typical[c.name]) for c in numeric)
+    return bool(numeric) and all(c.name in e.typical and _moves_towards(c, e.typical[c.name]) for c in numeric)
 
 
-def _beyond(change: Change, usual: float) -> bool:
+def _moves_towards(change: Change, usual: float) -> bool:
     """Whether the change goes towards the usual value, and how far that is can be said."""
     old, new = float(change.old), float(change.new)
     return old != usual and (usual > old) == (new > old) and apart(decimal(old), decimal(usual)) is not None
@@ -289,8 +289,8 @@ def _proven_of_one(e: Explanation, code: str) -> str:
 
 
 def least_change(change: Change, distance: float | None) -> Decimal:
-    """The amount below which no change of a number alone is an answer, by a proven bound on the distance of all that
-    change it: rounded down to three digits, of whole numbers up to the next one; 0 where nothing is known."""
+    """The amount below which no change of a number alone is an answer, by a proven lower bound on the distance of such
+    answers: the inverse of `Space.cost`, rounded down to three digits, or up to a whole number; 0 if unknown."""
     feature = change.feature
     if not isinstance(feature, Numeric) or distance is None or not 0 < distance < float("inf"):
         return Decimal(0)

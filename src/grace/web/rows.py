@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import EARLIEST, LATEST, date_text, days, fill_value, is_date, is_small, said_as
+from grace.schema.columns import EARLIEST, LATEST, date_text, days, fill_value, is_date, is_small, shortest_decimals
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.schema.frames import all_said, said
 from grace.schema.groups import gathered, has_groups
@@ -67,7 +67,7 @@ def cell(feature: Feature, sent: Any) -> Value:
         raise GraceError("column {column!r}: {cell} is not a finite number; write it like 1.5", **wrong)
     if is_date(feature) and not EARLIEST <= number <= LATEST:
         raise GraceError("column {column!r}: {cell} is no day that there is; write it as 2020-12-31", **wrong)
-    number = float(said_as(np.array([number]), feature.dtype)[0]) if is_small(feature) else number
+    number = float(shortest_decimals(np.array([number]), feature.dtype)[0]) if is_small(feature) else number
     return int(number) if feature.integer and number == round(number) and abs(number) < 2**53 else number
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from grace.problem.goal import Towards
+from grace.problem.goal import MarginFunction
 from grace.problem.problem import Problem
 from grace.problem.space import nearly_first, nearly_sorted
 
@@ -15,10 +15,10 @@ def nearest_alternative(problem: Problem) -> tuple[Tensor, Tensor]:
 
     Lengths are in units of each feature's spread; as printed, in raw units.
     """
-    only = problem.goal.only(problem.model.width)
+    only = problem.goal.single_target(problem.model.width)
     if only is not None:
-        return only, problem.model.slopes(problem.rows, Towards(problem.goal, only[:, None]))[1][:, 0]
-    scores, slopes = problem.model.slopes(problem.rows, Towards(problem.goal))
+        return only, problem.model.slopes(problem.rows, MarginFunction(problem.goal, only[:, None]))[1][:, 0]
+    scores, slopes = problem.model.slopes(problem.rows, MarginFunction(problem.goal))
     margins = problem.goal.margins(scores)
     scale = torch.ones_like(problem.space.scale) if problem.as_printed else problem.space.scale
     grad_norm = (slopes * scale).norm(dim=2)

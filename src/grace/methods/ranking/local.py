@@ -77,7 +77,7 @@ def margin_of_scores(problem: Problem, v: Tensor) -> Tensor:
     """How the margin of alternative v depends on the scores: for a flip +1 for class v, -1 for class C."""
     scores = problem.model.scores(problem.rows).detach()
     if has_linear_margins(problem.goal):
-        ahead, behind = (one_hot(c[:, 0], scores.shape[1]) for c in problem.goal.contests(scores, v[:, None]))
+        ahead, behind = (one_hot(c[:, 0], scores.shape[1]) for c in problem.goal.winner_and_rival(scores, v[:, None]))
         return (ahead - behind).to(scores.dtype)
     scores.requires_grad_(True)
     with torch.enable_grad():
@@ -103,9 +103,9 @@ def per_feature(problem: Problem, values: Tensor) -> Tensor:
     out = values.new_zeros(problem.rows.shape)
     out[:, space.is_numeric] = worth
     for j in space.categorical:
-        width = 1 if space.measured[j] else len(space.vectors[j])
+        width = 1 if space.has_magnitude[j] else len(space.vectors[j])
         block = values[:, start : start + width]
-        if space.measured[j]:  # ordered categories have one coordinate, their rank
+        if space.has_magnitude[j]:  # ordered categories have one coordinate, their rank
             block = block * torch.arange(len(space.vectors[j]), device=values.device) / space.spread[j]
         own = block.gather(1, problem.rows[:, [j]].long())
         apart = block[:, space.choices[j]] - own

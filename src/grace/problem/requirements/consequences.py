@@ -284,8 +284,8 @@ class RuleGoal(Goal):
     def margins(self, scores: Tensor) -> Tensor:
         return torch.minimum(self.goal.margins(scores[..., :-1]), scores[..., -1:])
 
-    def pick(self, per_class: Tensor) -> Tensor:
-        return self.goal.pick(per_class)
+    def of_targets(self, per_class: Tensor) -> Tensor:
+        return self.goal.of_targets(per_class)
 
     def winners(self, scores: Tensor) -> Tensor:
         return self.goal.winners(scores[..., :-1])

@@ -113,11 +113,11 @@ class PlausibilityGoal(Goal):
     classes: int
 
     def margins(self, scores: Tensor) -> Tensor:
-        room = self.goal.pick(scores[..., -self.classes :])
+        room = self.goal.of_targets(scores[..., -self.classes :])
         return torch.minimum(self.goal.margins(scores[..., : -self.classes]), room)
 
-    def pick(self, per_class: Tensor) -> Tensor:
-        return self.goal.pick(per_class)
+    def of_targets(self, per_class: Tensor) -> Tensor:
+        return self.goal.of_targets(per_class)
 
     def winners(self, scores: Tensor) -> Tensor:
         return self.goal.winners(scores[..., : -self.classes])
