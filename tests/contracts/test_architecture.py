@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from importlib import import_module
@@ -61,3 +62,16 @@ def test_documented_modules_keep_their_earlier_names(name: str) -> None:
 def test_every_method_is_known_by_name_and_by_its_memory() -> None:
     assert tuple(METHODS) == METHOD_NAMES
     assert set(COSTS) == set(METHODS)
+
+
+FOLDERS = [p.parent for p in SOURCE.rglob("__init__.py") if p.parent != SOURCE]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_the_docstring_of_a_folder_names_its_modules(folder: Path) -> None:
+    documented = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    named = set(re.findall(r"\w+", documented))
+    there = {p.stem for p in folder.glob("*.py")} | {p.parent.name for p in folder.glob("*/__init__.py")}
+    missing = {name for name in there if name not in named and not name.startswith("_")}
+    languages = SOURCE / "text" / "languages"
+    assert not missing or folder == languages or languages in folder.parents

@@ -1,4 +1,9 @@
-"""The `grace` command. Torch is imported only where it is used, so that `--help` is instant."""
+"""The `grace` command. Torch is imported only where it is used, so that `--help` is instant.
+
+Here are demo, train and schema. explain, save, replay, rules, benchmark, reproduce, serve and study have a module each;
+jobs is the form of explain for tables of any size, limit_options has the options that limit changes, and terminal what
+is printed, read and written.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Benchmarks: GRACE's methods, other libraries' and your own on the same networks and rows.
 
 task          what a method is given and gives back, made of a table of ours or of any model
-functions     methods that are Python functions: GRACE's own and yours
+functions     methods that are Python functions: GRACE's own and yours; child runs them in a process of their own
 peers         other libraries, each in an environment of its own; process runs them, runners/ are their scripts
 evaluate      measures answers, whoever gave them
 benchmarking  runs every method on every task; results makes tables of it

@@ -2,6 +2,15 @@
 
 A method is a function from a `Problem` to rows, the original row where it found nothing, together
 with what it promises. The explainer polishes and verifies what comes out.
+
+search       beam search over single changes; moves are these, steady prefers answers with room around them
+walk         GRACE-Gradient and GRACE-Local; walk_state is a batch of walks, walk_triton the same on a GPU
+nearest      the nearest training row of another class
+deepfool     DeepFool
+backtrack    from a training row back towards x
+ranking/     the order in which features are tried
+polish       makes an answer irreducible, near and short to say; line_search finds the nearest value that works
+profiles     the margin along one feature
 """
 
 from __future__ import annotations

@@ -1,4 +1,18 @@
-"""Models behind one protocol: `scores(rows) -> (n, classes)`, and `slopes` where there are gradients."""
+"""Models behind one protocol: `scores(rows) -> (n, classes)`, and `slopes` where there are gradients.
+
+base                Model, the protocol; wrapping finds the kind of a user's object
+network             the paper's network; torch wraps any torch module
+relu                a ReLU network as a function of the features; gpu_layout and kernels are for GPUs
+predictor           any black box with `predict`; finite_differences are its gradients
+estimators          scikit-learn; to_torch turns linear models and perceptrons into layers
+boosting            XGBoost, LightGBM, CatBoost
+onnx                ONNX graphs, read by onnx_files
+grouped             a model whose one-hot columns are groups
+threshold           cut-offs; thresholded, estimators that have their own
+ensemble            several models side by side
+checking            deterministic scores, and layers that agree with the model
+files               models in files; identity tells one model from another
+"""
 
 from grace.models.base import Model
 from grace.models.network import Network

@@ -5,7 +5,10 @@
     figure(e)        the same as a matplotlib figure (the extra `plot`)
     batch_picture(overview, kind)   a batch; `draw` or `to_svg` it
 
-Every picture is laid out once as a `Drawing` and drawn by either. They are pure functions of what they are given.
+Every picture is laid out once as a `Drawing` (drawing) and drawn by svg or matplotlib_backend; these are pure functions
+of what they are given. single arranges the parts of one explanation: numeric, category, plane (two numbers) and
+probabilities; batch draws many. compute_backdrop queries the model for what stands behind (backdrop). report and html
+are the HTML pages.
 """
 
 from __future__ import annotations

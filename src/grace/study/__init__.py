@@ -2,11 +2,10 @@
 
 design      what a study is: its task, its arms, its items; kept as JSON
 making      a study from a table or a saved explainer
-pictures    GRACE's picture
+lime        LIME in the same terms
 controls    the inputs with which a participant adjusts a row
-store       participants and answers, in SQLite
-pages       what a participant sees
-statistics  tests and effect sizes; power says how many participants are needed
+store       participants and answers, in SQLite; responses are answers as CSV
+pages       what a participant sees, and the server
+statistics  tests and effect sizes; power and planning say how many participants are needed
 analysis    H1, H2 and H3 from the answers; figure draws them
-command     `grace study`
 """

@@ -1,1 +1,7 @@
-"""Explanations in words: how precisely a difference is said, the vocabulary of a schema, and the languages."""
+"""Explanations in words.
+
+sentence    the sentence, notes and reasons of an explanation
+precision   how precisely a difference is said
+vocabulary  the words of a schema in a language; predicted numbers in words
+languages/  one package per language
+"""

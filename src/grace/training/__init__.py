@@ -1,4 +1,4 @@
-"""Training the paper's networks, and networks of the same kind for any other table."""
+"""Training the paper's networks, and networks of the same kind for any other table; descent is the optimisation."""
 
 from __future__ import annotations
 

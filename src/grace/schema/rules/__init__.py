@@ -1,13 +1,14 @@
 """Rules between features: what a contrastive row has to satisfy.
 
-A rule is written as a person would say it (see `grace.schema.rules.reading`):
+A rule is written as a person would say it:
 
     average <= longest + 3                            a sum is at most another
     total = a + b                                     a number is a sum, and follows its parts
     if pregnant == 'yes' then sex == 'female'         a condition brings another with it
     education_num follows education                   a category decides, as seen in training
 
-and a function from a DataFrame to one bool per row is a rule too.
+and a function from a DataFrame to one bool per row is a rule too. reading parses rules, keeping measures by how much a
+row breaks one, and suggesting finds rules that hold in a table.
 """
 
 from __future__ import annotations
