@@ -29,7 +29,7 @@ class Metrics:
     """fidelity x info-gain x domain / features."""
     influence_raw: float
     distance: float
-    """Mean L1 distance in units of the spread over flipped rows."""
+    """Mean distance over flipped rows, in units of the spread: L1 unless the setting `distance` is another norm."""
 
     def to_dict(self) -> dict[str, float]:
         return asdict(self)

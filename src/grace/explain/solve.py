@@ -25,10 +25,10 @@ from grace.schema.features import Floats
 
 
 def answer(problem: Problem, settings: Settings, rows: Floats | None = None) -> Answers:
-    """The best answer for each row, and up to n - 1 alternatives. `rows` are those of the problem, where they are at
-    hand: a GPU need not send them back."""
+    """The best answer for each row, and up to n - 1 alternatives. `rows` are those of the problem on the host, so
+    that they need not be copied from a GPU."""
     rows = problem.rows.cpu().numpy() if rows is None else rows
-    # torch takes less for small tensors of which nothing will be recorded
+    # inference mode: lower per-op overhead
     with torch.inference_mode() if problem.analytic_gradients else nullcontext():
         return _answers(problem, settings, rows)
 
@@ -53,7 +53,7 @@ def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
 
 
 def _scatter_to_all_rows(first: Answers, found: Answers, active: npt.NDArray[np.intp]) -> Answers:
-    """Further answers to some of the rows, among all of them."""
+    """Answers to some of the rows scattered to all rows."""
     out = first.missed()
     for name in ("contrast", "success", "after", "distance"):
         getattr(out, name)[active] = getattr(found, name)
@@ -114,7 +114,7 @@ def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
 
 
 def _to_numpy(before: Tensor, after: Tensor, rows: Floats) -> Floats:
-    """Contrastive rows as an array; from a GPU comes only what differs from the rows."""
+    """Contrastive rows as an array; only changed cells are copied from a GPU."""
     if after.is_cpu:
         return after.numpy()
     row, column = torch.nonzero(after != before, as_tuple=True)
@@ -187,7 +187,7 @@ def _key_feature(problem: Problem, answers: Answers) -> Tensor:
 
 
 def _only_new(found: Answers, earlier: list[Answers]) -> Answers:
-    """Alternatives without those that use all features of an earlier answer, or only some of them."""
+    """Alternatives without those whose set of features contains that of an earlier answer, or lies within it."""
     changed = found.contrast != found.rows
     keep = found.success.copy()
     for other in earlier:

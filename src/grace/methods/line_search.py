@@ -1,4 +1,4 @@
-"""The last value of a feature, on the way from a candidate back to x, at which a row still reaches the goal."""
+"""Line search from a candidate back to x: the last value of a feature at which the row still reaches the goal."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from grace.problem.decimals import Decimals, digits_of
 from grace.problem.numpy_or_torch import first_true, library, pick, places, to_native
 from grace.problem.problem import Problem
 
-SCAN = 16  # values tried between x and the candidate before the first that works is closed in on
-ROUNDING = 1e-9  # what a margin may differ by that is not worked out from the whole row
+SCAN = 16  # values tried between x and the candidate, to bracket the first that works
+ROUNDING = 1e-9  # error allowed for margins by rank-one updates of the first layer
 HALVINGS = 64  # enough for any number of steps
 CHUNK_BYTES = 1 << 21  # of the first layer of a network: what stays in the caches of a core
 
@@ -50,11 +50,11 @@ class Segment:
         return cls(column, value, grid, begin, sign, lib.where(length > 0, length, 0.0))
 
     def select(self, index: Any) -> Segment:
-        """The ways of some rows."""
+        """The segments of some rows."""
         return self._part(self.column[torch.as_tensor(index)], index)
 
     def feature(self, place: int) -> Segment:
-        """The way of one feature (n, 1) per row."""
+        """The segment of one feature (n, 1) per row."""
         here = (slice(None), slice(place, place + 1))
         return self._part(self.column[here], here)
 
@@ -68,8 +68,8 @@ class Segment:
 
 
 def nearest_working_value(problem: Problem, contrast: Tensor, way: Segment) -> Tensor:
-    """The rows with the nearest decimal number for one feature (n, 1) per row: a scan, then the first that works is
-    closed in on, where the margins say it should be."""
+    """The rows with the nearest decimal number that reaches the goal for one feature (n, 1) per row: a scan brackets
+    it, `closed_in` refines it."""
     lib = library(way.length)
     line = Line.of(problem, contrast, way)
     tried = lib.floor(way.length * to_native(shares(contrast.device)))
@@ -87,20 +87,20 @@ def nearest_working_value(problem: Problem, contrast: Tensor, way: Segment) -> T
 
 @cache
 def shares(device: torch.device) -> Tensor:
-    """The parts of the way that a scan tries."""
+    """The fractions of the segment that a scan tries."""
     return torch.linspace(0, 1, SCAN, dtype=torch.float64, device=device)
 
 
 @dataclass(frozen=True)
 class Line:
-    """Rows in which one feature moves along its way."""
+    """Rows in which one feature moves along its segment."""
 
     problem: Problem
     rows: Tensor
     way: Segment
-    network: ReluNetwork | None  # on a CPU, where it pays to keep of its first layer what stays the same:
-    first: Tensor  # what the first layer of a network, before its ReLU, makes of the rows (n, 1, h),
-    weight: Tensor  # and adds for each unit of the feature (n, 1, h)
+    network: ReluNetwork | None  # on a CPU, where the first layer is updated instead of computed anew
+    first: Tensor  # (n, 1, h) pre-activations of the first layer
+    weight: Tensor  # (n, 1, h) their derivative in the feature
 
     @classmethod
     def of(cls, problem: Problem, rows: Tensor, way: Segment) -> Line:

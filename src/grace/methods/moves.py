@@ -14,7 +14,7 @@ from grace.problem.problem import Problem, positions
 
 VALUES = 16  # tried per number
 CLOSE = 0.2  # of a spread: the smallest step tried
-FEW = 320  # moves that are all tried again for a second feature of a model that may jump
+FEW = 320  # up to so many moves of a piecewise constant model (trees) are all tried again at later levels
 CHUNK_BYTES = 1 << 21
 FUSED_BYTES = 1 << 31
 
@@ -47,8 +47,7 @@ class Moves:
         return Moves(self.feature_per_move().gather(1, order), self.value.gather(1, order), self.network)
 
     def thinned(self, problem: Problem) -> Moves:
-        """Only the ends of each number's range (of a model that may jump in between, some values more); all
-        categories."""
+        """Only the ends of each number's range, of a black box some values in between too; all categories."""
         number = problem.space.is_numeric[self.feature[0]]
         step = VALUES // 2 if self.network is not None else VALUES // 4
         if self.network is None and len(number) <= FEW:
@@ -75,7 +74,7 @@ class Moves:
             return problem.goal.margin(self.scores(problem, states))
         out = states.new_empty(self.value.shape)
         step = max(1, cells // moves)
-        wide = moves if self.network is None else min(moves, cells)  # a black box is asked about a row's moves together
+        wide = moves if self.network is None else min(moves, cells)  # a black box gets all moves of a row at once
         for start in range(0, len(states), step):
             here = torch.arange(start, min(start + step, len(states)), device=states.device)
             part, goal = self.select(here), problem.goal.select(here)
@@ -91,7 +90,7 @@ class Moves:
         if self.network is not None:
             packed = self.network.packed(states.device)
             width = len(self.network.bias)
-            if packed is not None:  # what is between the layers stays in the kernel
+            if packed is not None:  # the kernel keeps activations in registers
                 width, size = packed.classes, FUSED_BYTES
         return max(1, size // (8 * width))
 
@@ -155,7 +154,7 @@ def moves_of(problem: Problem) -> Moves:
     parts = [value.reshape(len(anchor), -1)]
     owners = [features.repeat_interleave(VALUES)]
     if problem.model.black_box and problem.background is not None:
-        # a tree cuts between observed values: each of these lies in a step of its own
+        # trees split between observed values
         seen, place = observed(space.numbers(problem.background.rows), VALUES)
         owner = features[place]
         parts.append(torch.minimum(torch.maximum(seen, problem.low[:, owner]), problem.high[:, owner]))

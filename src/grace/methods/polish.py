@@ -1,5 +1,5 @@
-"""Polish: any contrastive row made irreducible, pulled back to the boundary, and given values a person
-can say. Every step is checked by the model, so that what reached the goal still does.
+"""Polish: makes a contrastive row irreducible, moves it to the decision boundary, and rounds its values to few digits.
+Every step is checked by the model, so that what reached the goal still does.
 
 Order of preference: fewest features, smallest distance, fewest digits.
 """
@@ -38,12 +38,12 @@ def polish(problem: Problem, contrast: Tensor) -> Tensor:
         again = again[rest]
     if problem.model.black_box:
         return contrast
-    # rank-one updates of the first layer round differently than whole rows do
+    # margins by rank-one updates of the first layer round differently from those of whole rows
     return torch.where(problem.reached(contrast)[:, None], contrast, begun)
 
 
 def tightened(problem: Problem, contrast: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows pulled back, and where a value pulled back has made another change superfluous: pull again there."""
+    """The rows moved to the boundary, and those where this made another change superfluous, to be moved again."""
     pulled = pull_back(problem, contrast, more)
     fewer = irreducible(problem, pulled)
     return fewer, positions((fewer != pulled).any(dim=1))
@@ -72,7 +72,7 @@ def round_values(problem: Problem, contrast: Tensor) -> tuple[Tensor, Tensor]:
     out = torch.where(works[:, None], rounded, contrast)
     while len(left):
         more[left] += 1
-        if int(more[left[0]]) > MORE_DIGITS:  # nothing sayable works: the values stay as they were found
+        if int(more[left[0]]) > MORE_DIGITS:  # no rounded value works: keep the values as found
             break
         rounded, works = round_away(problem.select(left), contrast[left], more[left])
         out[left[works]] = rounded[works]

@@ -1,8 +1,8 @@
-"""The search: the fewest features that can be changed, then the nearest values.
+"""Beam search for the fewest features that can be changed, then the nearest values.
 
-Level by level, k = 1, 2, ...: single moves from each state in a beam are tried at once. At the first level where a row
-reaches its goal, the most promising of its answers are polished and the nearest is taken. The walks of the paper are
-tried too, so that the search never does worse than they do.
+At level k, all single moves from each state in the beam are scored in one batch. At the first level where a row reaches
+its goal, its nearest candidates are polished and the nearest answer is taken. The paper's walks are further candidates,
+so that the search is never worse than they are.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from grace.problem.space import nearly_sorted
 
 BEAM = 8
 TRIED_AFTER_FIRST_LEVEL = 64  # features, by how much each brings alone
-CANDIDATES = 16  # answers of a row whose last value is moved to the boundary
-FINALISTS = 2  # and of those, how many are polished before the nearest is taken
+CANDIDATES = 16  # answers per row whose last value is moved to the decision boundary
+FINALISTS = 2  # of those, how many are polished before the nearest is taken
 QUARTERINGS = 4
 
 
@@ -64,7 +64,7 @@ def search(problem: Problem) -> Tensor:
     for walked in walks(problem):
         hit = positions((walked != problem.rows).any(dim=1))
         candidates.append((hit, walked[hit]))
-    # all in one go: polish is many small steps, which cost the same for few rows as for many
+    # in one batch: polish is many small operations whose cost hardly depends on the number of rows
     owner = torch.cat([index for index, _ in candidates]) if candidates else left[:0]
     if len(owner):
         part = problem.select(owner)
@@ -77,7 +77,8 @@ def search(problem: Problem) -> Tensor:
 
 
 def walks(problem: Problem) -> list[Tensor]:
-    """What else is tried. Slopes of a black box cost many questions; its way back from a training row costs few."""
+    """Further candidates: the paper's walks. Of a black box, whose finite differences are expensive, backtracking
+    from a training row instead."""
     if problem.model.black_box:
         return [] if problem.background is None else [way_back(problem)]
     return [gradient(problem)] if problem.background is None else both(problem)
@@ -116,7 +117,7 @@ def per_state(problem: Problem, moves: Moves, states: Tensor) -> tuple[Problem, 
 
 
 def refined(problem: Problem, moves: Moves, states: Tensor) -> Tensor:
-    """Every state with the value of one of its changed features chosen anew, where that helps."""
+    """Coordinate ascent: every state with the value of one of its changed features replaced, where the margin grows."""
     each, tried, flat = per_state(problem, moves, states)
     own = tried.of_features(flat != each.rows)
     if own.value.shape[1] == 0:
@@ -148,7 +149,7 @@ def per_feature_best(value: Tensor, moves: Moves, features: int) -> tuple[Tensor
     n, b, count = value.shape
     index = moves.feature_per_move()[:, None].expand(n, b, count)
     best = value.new_full((n, b, features), -torch.inf).scatter_reduce(2, index, value, "amax")
-    # the first move that attains it, but for rounding
+    # the first move that attains it up to rounding
     top = best.gather(2, index)
     attained = value >= top - 1e-9 * top.abs().clamp_min(1e-12)
     place = torch.arange(count, device=value.device).expand(n, b, count)
@@ -213,7 +214,7 @@ def nearest_answers(
 
 
 def to_boundary(problem: Problem, moves: Moves, rows: Tensor, feature: Tensor, usable: Tensor) -> Tensor:
-    """Each candidate (n, t, d) with its last moved number as near to x as repeated quartering finds it still works."""
+    """Each candidate (n, t, d) with its last moved number as near to x as still reaches the goal, by quartering."""
     owner, place = torch.nonzero(usable & problem.space.is_numeric[feature], as_tuple=True)
     each, candidate, column = problem.select(owner), rows[owner, place], feature[owner, place][:, None]
     works, x, low, high = (t.gather(1, column) for t in (candidate, each.rows, each.low, each.high))

@@ -73,7 +73,7 @@ class Model(ABC):
 
     @property
     def n_reported(self) -> int:
-        """How many of the scores, the first ones, people are told of."""
+        """How many of the scores, from the first on, are reported."""
         return self.width
 
     @property

@@ -12,7 +12,7 @@ from grace.models.base import Model, checked_scores
 
 
 class Together(Model):
-    """The scores of a model and of others, side by side; people are told of the first."""
+    """The scores of a model and of others, side by side; those of the first are reported."""
 
     black_box = True
 

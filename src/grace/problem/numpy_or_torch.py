@@ -1,5 +1,5 @@
-"""Bookkeeping of a few numbers per row: in numpy on a CPU, where an operation on small arrays takes a fraction of what
-it takes in torch, and in torch elsewhere. What is written for one with the names that both have does for the other.
+"""Arrays of a few numbers per row: numpy on a CPU, where small operations have less overhead than in torch, and torch
+on other devices. Code uses only names that both libraries have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def to_native(values: Tensor) -> Any:
-    """The values as an array of whichever keeps the books; `torch.as_tensor` goes back. Neither copies."""
+    """The tensor as numpy on a CPU, else itself, without a copy; `torch.as_tensor` is the inverse."""
     return values.numpy() if values.is_cpu else values
 
 
