@@ -247,7 +247,7 @@ def test_scores_agree_with_what_the_model_decides() -> None:
             outputs == "probabilities"
         )
         explainer = grace.Explainer(model, BOX, domain="minmax")
-        assert explainer.model.way.outputs == outputs
+        assert explainer.model.reader.outputs == outputs
         batch = explainer.explain(BOX.head(12))
         assert (batch.original_class == model.predict(BOX.head(12))).all()
         assert batch.success.any()

@@ -310,7 +310,7 @@ def test_a_booster_without_the_names_of_its_categories_is_refused(tmp_path: Path
         grace.Explainer(grace.wrap(booster, classes=CLASSES), words)
 
 
-@pytest.mark.parametrize("make", [xgboost_file, python_file])
+@pytest.mark.parametrize("make", first(1, [xgboost_file, python_file]))
 def test_jobs_take_models_from_files(make: Callable[[Path], Path], tmp_path: Path) -> None:
     """With processes of their own, and from an explainer in memory as well as from its folder."""
     path, rows = make(tmp_path), tmp_path / "rows.parquet"

@@ -72,7 +72,7 @@ def behaviour(text: str) -> list[Any]:
     space = Space(schema)
     numbers = [space.low, space.high, space.weight, space.fixed, space.upward, space.downward, space.spread]
     out: list[Any] = [rows.tolist(), schema.target, schema.domain, schema.rules]
-    out += [t.tolist() for t in (*numbers, space.digits, space.is_integer, space.measured)]
+    out += [t.tolist() for t in (*numbers, space.digits, space.is_integer, space.has_magnitude)]
     out.append(class_codes(FRAME["y"], schema.classes, "data").tolist())
     for f in schema.features:
         out += (

@@ -159,6 +159,7 @@ def test_fisher_by_counting(n: int, m: int, data: st.DataObject) -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+@settings(max_examples=20)  # statsmodels collects garbage at each call
 def test_holm_rejects_step_by_step(ps: list[float]) -> None:
     """Adjusted p below alpha just where Holm's steps reject at alpha."""
     adjusted = statistics.holm(ps)
@@ -173,6 +174,7 @@ def test_holm_rejects_step_by_step(ps: list[float]) -> None:
 
 
 @given(st.lists(st.floats(0, 1), max_size=6))
+@settings(max_examples=20)
 def test_holm_by_its_definition(ps: list[float]) -> None:
     expected, least = [0.0] * len(ps), 0.0
     for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):

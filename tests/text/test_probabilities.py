@@ -60,7 +60,7 @@ def unsure(request: pytest.FixtureRequest) -> tuple[grace.Explainer, pd.DataFram
     model, frame = UNSURE[request.param]()
     explainer = grace.Explainer(model, frame, gamma=1.0)
     if request.param == "predict disagrees":  # its second way of being asked is labels
-        assert explainer.model.way.outputs == "labels"
+        assert explainer.model.reader.outputs == "labels"
     return explainer, frame
 
 

@@ -1,4 +1,4 @@
-"""Answering rows in parts: as many at a time as memory allows, or as a limit on questions to a black box does."""
+"""Answers rows in chunks, within a memory budget and a limit on queries to a black box."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ SPARE = 1.5  # how much more than its share a row may need
 
 @dataclass(frozen=True)
 class QueryCount:
-    """What a black box was asked: calls, and rows in all of them; and which rows were left out as it may be asked no
-    more."""
+    """Queries to a black box: calls, rows in all of them, and which rows were left out when the limit was reached."""
 
     calls: int
     rows: int
     left_out: Bools
 
 
-def asked_so_far(model: Model) -> tuple[int, int]:
+def queries_so_far(model: Model) -> tuple[int, int]:
     """Calls of a black box, and rows in all of them."""
-    return (model.calls, model.asked) if isinstance(model, Predictor) else (0, 0)
+    return (model.calls, model.rows_queried) if isinstance(model, Predictor) else (0, 0)
 
 
 def rows_at_once(model: Model, space: Space, background: int, settings: Settings) -> int:
@@ -62,10 +61,10 @@ def answer_within(
     begun: tuple[int, int],
     own: Tensor | None,
 ) -> tuple[Answers, QueryCount | None]:
-    """Answers to all rows, `step` at a time. With a limit, a first row shows what a row costs, and then ever more are
-    asked together as the rest allows; those for which it does not are left unanswered, and said to be. `begun` is what
-    `asked_so_far` said before the first question, and `own` are the scores of the rows, known where there is a
-    limit. What was read off the layers of a model is compared with the model itself on every answer."""
+    """Answers to all rows, `step` at a time. With a limit `most` on the rows that a black box is queried for, the first
+    row shows what a row costs, and chunks grow as the rest allows; rows beyond the limit are marked in
+    `QueryCount.left_out`. `begun` is `queries_so_far` before the call, and `own` the scores of the rows, known where
+    there is a limit. Layers that were read off a model are compared with the model itself on every answer."""
     n = len(rows)
     every = torch.arange(n, device=rows.device)
     if not isinstance(model, Predictor):
@@ -76,35 +75,35 @@ def answer_within(
     calls, before = begun
     if not most:
         found = Answers.join([solve(every[i : i + step]) for i in range(0, n, step)])
-        return found, QueryCount(model.calls - calls, model.asked - before, np.zeros(n, dtype=bool))
-    model.most = before + most
+        return found, QueryCount(model.calls - calls, model.rows_queried - before, np.zeros(n, dtype=bool))
+    model.call_limit = before + most
     try:
         assert own is not None
         found, left = _rationed(model, solve, rows, own, step)
     finally:
-        model.most = None
-    return found, QueryCount(model.calls - calls, model.asked - before, left)
+        model.call_limit = None
+    return found, QueryCount(model.calls - calls, model.rows_queried - before, left)
 
 
 def _rationed(
     model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, own: Tensor, step: int
 ) -> tuple[Answers, Bools]:
     """Answers within the model's limit, and which rows it left out."""
-    assert model.most is not None
+    assert model.call_limit is not None
     n, start, many, share = len(rows), 0, 1, 1.0
     every = torch.arange(n, device=rows.device)
     parts, left = [], np.zeros(n, dtype=bool)
     while start < n:
         here = every[start : start + many]
-        now = model.asked
+        now = model.rows_queried
         try:
             parts.append(solve(here))
         except OutOfCallsError:
             left[start : start + len(here)] = True
             parts.append(_none(rows[here], own[here]))
         start += len(here)
-        rest = model.most - model.asked
-        share = max(share, SPARE * (model.asked - now) / len(here))  # what a row may cost at most, by those so far
+        rest = model.call_limit - model.rows_queried
+        share = max(share, SPARE * (model.rows_queried - now) / len(here))  # an upper estimate
         many = min(step, 2 * len(here), max(1, int(rest / share)))
     return Answers.join(parts), left
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from grace.explain.batching import asked_so_far
+from grace.explain.batching import queries_so_far
 from grace.explain.diagnosis import LimitChange, diagnose
 from grace.explain.spans import ASKED_PER_CELL, spans_of_answers
 from grace.problem.answers import Answers
@@ -70,7 +70,7 @@ class Details:
 
     def _counted(self, compute: Callable[[], Result]) -> Result:
         """The result, with the rows that a black box was queried for added to `queries`."""
-        begun = asked_so_far(self.batch.explainer.model)[1]
+        begun = queries_so_far(self.batch.explainer.model)[1]
         out = compute()
-        self.queries += asked_so_far(self.batch.explainer.model)[1] - begun
+        self.queries += queries_so_far(self.batch.explainer.model)[1] - begun
         return out

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.explain.batching import answer_within, asked_so_far, rows_at_once
+from grace.explain.batching import answer_within, queries_so_far, rows_at_once
 from grace.explain.explanations import Explanations
 from grace.explain.solve import answer
 from grace.methods import METHODS, check_protected
@@ -205,7 +205,7 @@ class Explainer:
         filled = np.isnan(encoded)
         if filled.any():
             encoded = imputed(schema.features, encoded)
-        begun = asked_so_far(self.model)
+        begun = queries_so_far(self.model)
         x = self.tensor(encoded)
         own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
         goal = goal_of(self._view, x, against, chosen, own)

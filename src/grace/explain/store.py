@@ -122,7 +122,7 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
 
 def _needed(explainer: Explainer, model: Model) -> dict[str, Any]:
     """What an explainer that is saved without its model has to find again, and how it is wrapped."""
-    way = model.way if isinstance(model, Predictor) else None
+    way = model.reader if isinstance(model, Predictor) else None
     outputs = model.outputs if isinstance(model, TorchModel) else None if way is None else way.outputs
     rows = random_rows(explainer.schema, 0)
     return {**identity_of(explainer.model, rows).to_dict(), "outputs": outputs}

@@ -55,7 +55,7 @@ def _openmp(loaded: tuple[bool, ...]) -> Any:
 
 OUTPUTS = ("probabilities", "logits", "labels", "numbers")
 INPUTS = ("frame", "array")
-LEAST = 1e-12  # the smallest probability that is told from none
+LEAST = 1e-12  # the smallest probability above zero
 MOST_ROWS = 1 << 16  # in one call
 STEPS = (0.1, 0.5, 2.0)  # of a spread: tried one after another for slopes, until one shows a difference
 
@@ -66,8 +66,8 @@ class OutOfCallsError(GraceError):
 
 @dataclass(frozen=True)
 class OutputReader:
-    """One way to ask a model, and what comes back: one of OUTPUTS, or None where that has to be found out; and why it
-    does not say how sure the model is, if it does not."""
+    """How a model is queried and what it returns: one of OUTPUTS, or None if that is inferred; `unsure` is why it gives
+    no probabilities."""
 
     ask: Callable[[Any], Any]
     outputs: str | None
@@ -75,8 +75,8 @@ class OutputReader:
 
 
 class Predictor(Model):
-    """Anything that can be asked. Of several `ways` the first is taken that agrees with `labels`, what the model
-    itself decides."""
+    """A black box: anything that predicts. Of several readers the first is used whose classes agree with `labels`, the
+    model's own decisions."""
 
     black_box = True
 
@@ -97,20 +97,20 @@ class Predictor(Model):
         for way in ways:
             if way.outputs is not None and way.outputs not in OUTPUTS:
                 raise GraceError(f"outputs={way.outputs!r} is unknown; use one of {', '.join(map(repr, OUTPUTS))}")
-        self.ways, self.labels, self.inputs, self.columns = tuple(ways), labels, inputs, columns
+        self.readers, self.labels, self.inputs, self.columns = tuple(ways), labels, inputs, columns
         self.classes = () if classes is None else checked_classes(classes)
         self.schema, self.task, self.name = schema, task, name
-        self.way: OutputReader | None = None
+        self.reader: OutputReader | None = None
         self.sampled: Floats | None = None  # the scores of the sample rows, when it was bound
         self.threshold: Any = None  # until the classes are known
-        self.calls = self.asked = 0
-        self.most: int | None = None
+        self.calls = self.rows_queried = 0
+        self.call_limit: int | None = None
         self._single = False
 
     # -- asking -------------------------------------------------------------------------------
 
     def scores(self, rows: Tensor) -> Tensor:
-        way = self._choose_reader(rows) if self.way is None else self.way
+        way = self._choose_reader(rows) if self.reader is None else self.reader
         values = np.ascontiguousarray(rows.detach().cpu().numpy())
         if len(values) == 0:
             return torch.zeros(0, self.width, dtype=torch.float64)
@@ -124,9 +124,9 @@ class Predictor(Model):
 
     def _ask(self, ask: Callable[[Any], Any], rows: Floats) -> Any:
         """The raw answers, or one clear line of what went wrong."""
-        if self.most is not None and self.asked + len(rows) > self.most:
-            raise OutOfCallsError(f"{self.name} may be asked about {self.most} rows and no more; raise max_calls")
-        self.calls, self.asked = self.calls + 1, self.asked + len(rows)
+        if self.call_limit is not None and self.rows_queried + len(rows) > self.call_limit:
+            raise OutOfCallsError(f"{self.name} may be asked about {self.call_limit} rows and no more; raise max_calls")
+        self.calls, self.rows_queried = self.calls + 1, self.rows_queried + len(rows)
         try:
             given = self._input(rows)
             with one_thread_if_small(len(rows)):
@@ -205,7 +205,7 @@ class Predictor(Model):
     def with_cutoffs(self, cutoffs: Cutoffs | None) -> Predictor:
         """The same model with another rule to decide by: what it decides itself no longer counts."""
         other = copy.copy(self)
-        other.way, other.cutoffs = None, cutoffs
+        other.reader, other.cutoffs = None, cutoffs
         return other
 
     def _check_columns(self, schema: Schema) -> None:
@@ -222,7 +222,7 @@ class Predictor(Model):
     def _choose_reader(self, rows: Tensor) -> OutputReader:
         """Choose the way to ask, find out what comes back, and complain where that does not fit."""
         values = rows.detach().cpu().numpy()
-        ways, decided = self.ways, None
+        ways, decided = self.readers, None
         if self.cutoffs is not None:
             ways = tuple(w for w in ways if w.outputs != "labels" and bool(w.unsure) != bool(self.cutoffs.named))
         elif self.labels is not None:
@@ -243,7 +243,7 @@ class Predictor(Model):
                 bad = int(np.isnan(scores).any(axis=1).argmax())
                 raise GraceError(f"{self.name} returned NaN for row {bad}; check what it makes of the row's values")
             if decided is None or way is ways[-1] or agree(scores, decided):
-                self.way, self.no_probabilities_because, self.sampled = found, found.unsure, scores
+                self.reader, self.no_probabilities_because, self.sampled = found, found.unsure, scores
                 if found.outputs == "labels":
                     self.no_probabilities_because = others or "it names classes alone"
                 elif found.outputs == "probabilities" and np.ndim(out) == 2 and np.shape(out)[1] > 1:

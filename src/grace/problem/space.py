@@ -53,10 +53,8 @@ class Space:
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
         self.vectors: dict[int, Tensor] = {}
         self.choices: dict[int, Tensor] = {}
-        self.missing_code: dict[int, int] = {}  # the categories that are missing cells to the model
-        self.codes_outside_order: dict[
-            int, Tensor
-        ] = {}  # where categories go one way only, those that stand outside their order
+        self.missing_code: dict[int, int] = {}  # the category that stands for a missing cell
+        self.codes_outside_order: dict[int, Tensor] = {}  # of ordered categories that may only rise or fall
         self.blocks: dict[int, slice] = {}
         owner = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
         scale = [f.spread or 1.0 for f in numeric]
@@ -85,7 +83,7 @@ class Space:
         return len(self.owner)
 
     def numbers(self, values: Tensor) -> Tensor:
-        """The part of the numeric features in values (..., d); choosing all of them would take time."""
+        """The numeric features of values (..., d); without a copy if there are no categories."""
         return values[..., self.is_numeric] if self.categorical else values
 
     def embed(self, rows: Tensor) -> Tensor:
@@ -113,7 +111,7 @@ class Space:
         return low, high, free
 
     def between(self, j: int, low: Tensor, high: Tensor) -> Tensor:
-        """Which open categories (n, open) lie within the limits of each row: all, unless they may go one way only."""
+        """Which choices (n, choices) lie within the limits of each row: all, unless it may only rise or fall."""
         return (self.choices[j] >= low[:, [j]]) & (self.choices[j] <= high[:, [j]])
 
     def project(self, point: Tensor, low: Tensor, high: Tensor) -> Tensor:
