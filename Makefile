@@ -4,12 +4,15 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 TORCH := $(shell grep '^torch==' constraints.txt)
 
-.PHONY: demo test check test-all bench audit lint browser clean
+.PHONY: demo test pytest check test-all bench audit lint browser clean
 
 demo: .venv/.base  ## train on embedded data and explain a prediction
 	$(BIN)/grace demo
 
-test: .venv/.dev lint browser  ## lint, types and all tests but the slow ones
+test: .venv/.dev browser  ## lint, types and all tests but the slow ones
+	@$(MAKE) --no-print-directory -j2 lint pytest
+
+pytest: .venv/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" -rs
 
 check: .venv/.dev lint  ## the quick subset

@@ -32,7 +32,7 @@ def checked(case: Case, seconds: float = 20.0) -> Report:
         return review(case, seconds)
 
 
-@pytest.mark.parametrize("seed", first(3, range(SEEDS)))
+@pytest.mark.parametrize("seed", first(2, range(SEEDS)))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_nothing_false_is_said(family: str, seed: int) -> None:
     assert not checked(case_of(family, seed)).false

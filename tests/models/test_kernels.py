@@ -68,7 +68,7 @@ def grown(problem: Problem) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("hidden", "classes"), but([((12, 20, 9), 5)], NETWORKS))
-@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("asked", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_walks_of_the_kernel_are_those_of_plain_operations(
     kernels: Callable[[bool], None], hidden: tuple[int, ...], classes: int, asked: bool
 ) -> None:

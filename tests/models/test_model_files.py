@@ -23,6 +23,7 @@ from grace.cli import main
 from grace.models.files import model_file, read
 from grace.scale.saved_explainer import as_saved, load_reference, unpacked_files
 from kinds import CLASSES, KINDS, MIXED, NUMBERS, YES
+from subsets import first
 
 xgboost = pytest.importorskip("xgboost")
 lightgbm = pytest.importorskip("lightgbm")

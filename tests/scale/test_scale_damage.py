@@ -81,7 +81,7 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("finished", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "harm"), DAMAGE)
 def test_damage_is_named_and_repaired(world, tmp_path, name, harm, finished):
     out = tmp_path / "out"

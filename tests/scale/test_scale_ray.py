@@ -113,6 +113,7 @@ def test_actors_have_the_memory_and_the_gpu_that_they_ask_for(cluster):
         run(cluster.lost, cluster.rows, cluster.here / "lost", **how)
 
 
+@pytest.mark.slow
 def test_what_fails_in_an_actor_is_said_in_a_line(cluster):
     """A table that changes while it is read."""
     rows = cluster.here / "torn.parquet"

@@ -281,7 +281,7 @@ def test_a_network_of_single_precision_is_asked_about_what_is_said(method: str, 
             assert (score > 0) == (e.contrast_class == "yes")
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("csv", marks=pytest.mark.slow)])
 def test_files_of_single_precision_get_the_values_that_are_said(tmp_path: Path, kind: str) -> None:
     frame = decimals().astype("float32")
     frame["class"] = np.where(frame["a"] + frame["n"] / 15 > 1, "much", "little")

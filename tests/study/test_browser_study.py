@@ -86,6 +86,7 @@ def test_ratings_to_the_end(browser: Browser, tmp_path: Path) -> None:
     assert "too few" in report.hypotheses[0].verdict
 
 
+@pytest.mark.slow
 def test_adjusting_by_keyboard_to_the_end(browser: Browser, tmp_path: Path) -> None:
     made = written(tmp_path / "s", "adjust", min_minutes=0)
     row = dict(made.items[0].row)

@@ -106,7 +106,9 @@ def check_table(name: str, few: int | None) -> None:
 HARD = {"confidence": 0.97}
 
 
-@pytest.mark.parametrize("name", but(["adult", "mfeat", "musk"], datasets.names()))
+@pytest.mark.parametrize(
+    "name", but(["adult", "mfeat", "musk", "biodeg", "spam", "magic", "eegeye", "cancer92"], datasets.names())
+)
 def test_some_sentences_about_each_table_are_well_worded(name: str) -> None:
     check_table(name, 3)
 
