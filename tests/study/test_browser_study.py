@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from grace.study import design
 from grace.study.analysis import analyse
 from grace.study.responses import responses_of
