@@ -93,7 +93,7 @@ class Judge:
 
     def reached(self, before: Array, after: Array) -> Array:
         """Whether a prediction is another one, or a number as high as was asked for."""
-        return np.asarray(after >= self.rows_queried(before) if self.number else before != after)
+        return np.asarray(after >= self.asked(before) if self.number else before != after)
 
 
 def explainer_of(name: str) -> tuple[grace.Explainer, pd.DataFrame]:
