@@ -16,7 +16,7 @@ from grace.cli.terminal import show
 from grace.pictures.drawing import Group, Path, Text, fit, text_width
 from grace.pictures.numeric import box_of, crossed, numeric_panel
 from grace.pictures.report import batch_fragment
-from grace.schema.shortening import ELLIPSIS, shortened
+from grace.schema.shortening import ELLIPSIS, feature_line, shortened
 
 LONG = "very_long_name_of_a_column_of_income_2024_q3"
 
@@ -102,3 +102,7 @@ def test_changes_and_overviews_are_short() -> None:
     html = batch_fragment(batch)
     assert html.count('<td class="grace-why">') == 2
     assert ".grace.grace th,.grace.grace td{text-align:left" in html  # as specific as the rules of a notebook
+
+
+def test_minus_zero_is_zero() -> None:
+    assert feature_line(Numeric(name="a", low=-1.0, high=-0.0, spread=1.0)) == "a: number -1 to 0"

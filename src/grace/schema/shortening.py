@@ -57,7 +57,7 @@ def _range(feature: Numeric) -> str:
     kind = "date" if is_date(feature) else "whole number" if feature.integer else "number"
     if not feature.complete:
         return kind
-    low, high = (date_text(v) if is_date(feature) else f"{decimal(v):f}" for v in feature.bounds)
+    low, high = (date_text(v) if is_date(feature) else f"{decimal(v + 0.0):f}" for v in feature.bounds)
     return f"{kind} {low} to {high}{f' {feature.unit}' if feature.unit else ''}"
 
 
