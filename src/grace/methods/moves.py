@@ -128,11 +128,7 @@ class Moves:
 
     def cost(self, problem: Problem) -> Tensor:
         """What each move adds to the distance (n, M)."""
-        space = problem.space
-        apart = self.value - problem.rows.gather(1, self.feature_per_move())
-        measured = space.has_magnitude[self.feature]
-        own = torch.where(measured, apart.abs() / space.spread[self.feature], (apart != 0).to(apart.dtype))
-        return own * space.weight[self.feature]
+        return problem.space.cost_of(self.value - problem.rows.gather(1, self.feature_per_move()), self.feature)
 
 
 def moves_of(problem: Problem) -> Moves:

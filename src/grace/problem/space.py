@@ -19,6 +19,8 @@ NORMS = {"l1": 1.0, "l2": 2.0, "linf": float("inf")}
 """Orders of the norm of the costs of all features. Under each, the distance of a single change is its cost, by which
 `text.sentence` says the least change that is proven."""
 
+EVERY = slice(None)
+
 
 class Space:
     """dom(X) in tensors: embeds rows as coordinates, projects coordinates onto rows, and measures distances."""
@@ -157,11 +159,14 @@ class Space:
 
     def cost(self, rows: Tensor, others: Tensor) -> Tensor:
         """How far each feature moves (n, d): in spreads, times the cost of a change; a distance is a norm of these."""
-        apart = others - rows
-        length = apart.abs() / self.spread
+        return self.cost_of(others - rows)
+
+    def cost_of(self, apart: Tensor, feature: Tensor | slice = EVERY) -> Tensor:
+        """The costs of moving features, by default all of them, by so much."""
+        length = apart.abs() / self.spread[feature]
         if self.has_unordered:
-            length = torch.where(self.has_magnitude, length, (apart != 0).to(apart.dtype))
-        return self.weight * length
+            length = torch.where(self.has_magnitude[feature], length, (apart != 0).to(apart.dtype))
+        return self.weight[feature] * length
 
     def gain(self, rows: Tensor, slope: Tensor, low: Tensor, high: Tensor) -> Tensor:
         """The most that each feature could bring within its range if the slope stayed as it is."""

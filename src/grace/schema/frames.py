@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from grace.errors import MOST_NAMED, GraceError, pip_install
+from grace.errors import MOST_NAMED, GraceError, pip_install, shortened
 from grace.schema.features import Categorical, Floats, plain
 
 
@@ -148,9 +148,7 @@ def said(value: Any) -> str:
 
 def join_first(names: Iterable[Any], most: int = MOST_NAMED) -> str:
     """The first few of many names."""
-    every = list(names)
-    more = f", ... ({len(every)} in all)" if len(every) > most else ""
-    return ", ".join(map(said, every[:most])) + more
+    return shortened(all_said(names), most=most)
 
 
 def all_said(names: Iterable[Any]) -> tuple[str, ...]:
