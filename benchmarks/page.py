@@ -12,41 +12,22 @@ import asyncio
 import json
 import random
 import re
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import click
 import numpy as np
 
 from grace import datasets
 
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
+from server_process import serving
+
 PATHS = {"predict": "/api/predict", "explain": "/api/explain"}
 Times = dict[str, list[float]]
-
-
-@contextmanager
-def serving(data: str) -> Iterator[tuple[str, int]]:
-    """A server of its own: host and port."""
-    command = [sys.executable, "-m", "grace.cli", "serve", "--demo", "--data", data, "--port", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert server.stderr is not None
-    try:
-        found = None
-        while found is None:
-            line = server.stderr.readline()
-            if not line:
-                raise SystemExit("the server has stopped")
-            found = re.search(r"http://([^:]+):(\d+)/", line)
-        yield found[1], int(found[2])
-    finally:
-        server.terminate()
-        server.wait()
-        server.stderr.close()
 
 
 class Client:
@@ -143,7 +124,9 @@ def show(times: Times) -> None:
 @click.option("--count", default=100, show_default=True, help="Questions of the visitor alone.")
 def main(data: str, clients: int, seconds: float, share: float, count: int) -> None:
     """Measure the page and its API."""
-    with serving(data) as place:
+    with serving("serve", "--demo", "--data", data) as (_, address):
+        split = urlsplit(address)
+        place = (str(split.hostname), int(split.port or 80))
         rows = Rows(data)
         print(f"{data}: one visitor alone")
         show(asyncio.run(alone(place, rows, count)))

@@ -8,12 +8,9 @@ Needs the extra `dev` and a Chromium (set CHROMIUM if it is not /usr/bin/chromiu
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +20,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from xgboost import XGBClassifier
 
 import grace
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
+from server_process import serving
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 SCREENS = {"desktop": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
@@ -90,26 +90,6 @@ def worded(rows: pd.DataFrame, target: str) -> grace.Schema:
     return replace(found, class_words=words).translate("de", german)
 
 
-@contextmanager
-def serving(*args: str) -> Iterator[str]:
-    command = [sys.executable, "-m", "grace.cli", "serve", *args, "--port", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert server.stderr is not None
-    try:
-        found = None
-        while found is None:
-            line = server.stderr.readline()
-            if not line:
-                raise SystemExit("the server has stopped")
-            print(line, end="")
-            found = re.search(r"http://\S+", line)
-        yield found[0]
-    finally:
-        server.terminate()
-        server.wait()
-        server.stderr.close()
-
-
 def visit(page: Page, address: str, query: str) -> None:
     page.goto(address + query)
     page.wait_for_load_state()
@@ -166,7 +146,7 @@ def main() -> None:
     frame = loans()
     own_table(frame).to_csv(folder / "mine.csv", index=False)
     with (
-        serving(*served(frame, folder), "--rows", str(folder / "mine.csv")) as address,
+        serving("serve", *served(frame, folder), "--rows", str(folder / "mine.csv")) as (_, address),
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

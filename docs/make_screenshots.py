@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import io
 import os
-import re
-import subprocess
 import sys
 from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
+from server_process import serving
 
 HERE = Path(__file__).parent / "pictures"
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -24,29 +25,17 @@ SHOTS = {
 
 
 def main() -> None:
-    command = [sys.executable, "-m", "grace.cli", "serve", "--demo", "--port", "0"]
-    command += ["--data", "cancer95", "--data", "german_credit"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert server.stderr is not None
-    found = None
-    while found is None:
-        line = server.stderr.readline()
-        if not line:
-            raise SystemExit("the server has stopped")
-        found = re.search(r"http://\S+", line)
-    with sync_playwright() as playwright:
+    demo = ("serve", "--demo", "--data", "cancer95", "--data", "german_credit")
+    with serving(*demo) as (_, address), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for name, (size, scheme, query) in SHOTS.items():
             page = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
-            page.goto(found[0] + query)
+            page.goto(address + query)
             page.locator("#proof-head").wait_for()
             picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
             picture.quantize(128, dither=Image.Dither.NONE).save(HERE / name, optimize=True)  # text stays sharp
             print(name, (HERE / name).stat().st_size // 1000, "kB")
         browser.close()
-    server.terminate()
-    server.wait()
-    server.stderr.close()
 
 
 if __name__ == "__main__":

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -53,23 +49,6 @@ def written(directory: Path, task: str, **parts: object) -> Study:
     made = study(task, **parts)
     making.write(made, explainer(), directory)
     return made
-
-
-@contextmanager
-def serving(directory: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server of its own, and its address."""
-    command = [sys.executable, "-m", "grace.cli", "study", "serve", str(directory), "--port", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    try:
-        assert server.stderr is not None
-        address = re.search(r"http://\S+", server.stderr.readline())
-        assert address is not None
-        yield server, address[0]
-    finally:
-        server.kill()
-        server.wait()
-        assert server.stderr is not None
-        server.stderr.close()
 
 
 def begin(client: httpx.Client) -> str:

@@ -10,7 +10,8 @@ import pytest
 from grace.study import design
 from grace.study.analysis import analyse
 from grace.study.responses import responses_of
-from studies import EVIL, explainer, people, serving, written
+from server_process import serving
+from studies import EVIL, explainer, people, written
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -53,7 +54,7 @@ def attend(page: Page, made: design.Study, item: int) -> None:
 
 def test_ratings_to_the_end(browser: Browser, tmp_path: Path) -> None:
     made = written(tmp_path / "s", "rate", pictures="both", min_minutes=0)
-    with serving(tmp_path / "s") as (_, address):
+    with serving("study", "serve", str(tmp_path / "s")) as (_, address):
         for number in range(4):
             phone = {"viewport": {"width": 360, "height": 640}, "has_touch": True, "color_scheme": "dark"}
             visit = Visit(browser, address, **(phone if number % 2 else {"java_script_enabled": False}))
@@ -94,7 +95,7 @@ def test_adjusting_by_keyboard_to_the_end(browser: Browser, tmp_path: Path) -> N
     row = dict(made.items[0].row)
     e = explainer().explain(people().drop(columns="verdict").head(20))
     answer = next(x for x in e if dict(x.row) == row)
-    with serving(tmp_path / "s") as (_, address):
+    with serving("study", "serve", str(tmp_path / "s")) as (_, address):
         for good in (True, False):
             visit = Visit(browser, address)
             visit.consent()

@@ -28,7 +28,8 @@ from grace.study.controls import controls, read
 from grace.study.pages import create_app
 from grace.study.responses import responses_of
 from grace.study.store import Store
-from studies import EVIL, begin, explainer, form, people, serving, study, written
+from server_process import serving
+from studies import EVIL, begin, explainer, form, people, study, written
 
 RATED = {"intuitive": "7", "comprehensible": "9"}
 
@@ -271,7 +272,7 @@ def test_accepted_answers_survive_kill_9(tmp_path: Path) -> None:
     written(tmp_path / "s", "rate")
     accepted: list[str] = []
     enough = threading.Event()
-    with serving(tmp_path / "s") as (server, address):
+    with serving("study", "serve", str(tmp_path / "s")) as (server, address):
 
         def take_part() -> None:
             try:
@@ -296,7 +297,7 @@ def test_accepted_answers_survive_kill_9(tmp_path: Path) -> None:
     kept = {p.token for p in Store(tmp_path / "s" / "responses.sqlite").participants() if p.answer is not None}
     assert len(accepted) >= 6
     assert set(accepted) <= kept
-    with serving(tmp_path / "s") as (_, address), httpx.Client(base_url=address) as client:
+    with serving("study", "serve", str(tmp_path / "s")) as (_, address), httpx.Client(base_url=address) as client:
         again = f"/p/{accepted[-1]}"
         assert "Your answer has been saved" in client.get(again).text
         client.post(again, data={**RATED, "intuitive": "1", "attention": "0"})
@@ -305,7 +306,7 @@ def test_accepted_answers_survive_kill_9(tmp_path: Path) -> None:
 
 def test_a_port_in_use_is_said(tmp_path: Path) -> None:
     written(tmp_path / "s", "rate")
-    with serving(tmp_path / "s") as (_, address):
+    with serving("study", "serve", str(tmp_path / "s")) as (_, address):
         said = run("serve", tmp_path / "s", "--port", address.rstrip("/").rsplit(":", 1)[1])
     assert (said.exit_code, "choose another --port" in said.output) == (1, True)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import server_process
 from studies import EVIL, explainer
 
 if TYPE_CHECKING:
@@ -25,25 +24,14 @@ expect.set_options(timeout=10_000)
 
 @contextmanager
 def serving(*args: str) -> Iterator[str]:
-    """A server of its own; stopped by Ctrl-C, which has to be clean."""
-    command = [sys.executable, "-m", "grace.cli", "serve", *args, "--port", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert server.stderr is not None
-    try:
-        address = None
-        while address is None:
-            line = server.stderr.readline()
-            assert line, "the server has stopped"
-            address = re.search(r"http://\S+", line)
-        yield address[0]
+    """A server of the page; stopped by Ctrl-C, which has to be clean."""
+    with server_process.serving("serve", *args) as (server, address):
+        yield address
         server.send_signal(signal.SIGINT)
+        assert server.stderr is not None
         rest = server.stderr.read()
         assert server.wait(10) == 0
         assert rest == "Stopped.\n"
-    finally:
-        server.kill()
-        server.wait()
-        server.stderr.close()
 
 
 @pytest.fixture(scope="module")
