@@ -73,6 +73,8 @@ _MOVED = {
     "grace.languages": "grace.text.languages",
     "grace.lime": "grace.study.lime",
     "grace.rules": "grace.schema.rules",
+    "grace.study.figure": "grace.study.analysis",
+    "grace.study.planning": "grace.study.power",
     "grace.web.served": "grace.web.service",
 }
 """Documented modules that had other names in version 0.1."""

@@ -52,7 +52,10 @@ def test_the_page_names_modules() -> None:
     assert len(modules()) > 40
 
 
-@pytest.mark.parametrize("name", ["audit_record", "languages", "lime", "rules", "web.served"])
+EARLIER = ("audit_record", "languages", "lime", "rules", "study.figure", "study.planning", "web.served")
+
+
+@pytest.mark.parametrize("name", EARLIER)
 def test_documented_modules_keep_their_earlier_names(name: str) -> None:
     module = import_module(f"grace.{name}")
     assert module is import_module(module.__name__)

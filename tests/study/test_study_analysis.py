@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from grace import GraceError
 from grace.cli import main
-from grace.study.analysis import analyse
-from grace.study.figure import draw
+from grace.study.analysis import analyse, draw
 from grace.study.responses import Response, read_csv, to_csv
 
 

@@ -15,7 +15,7 @@ from scipy import integrate, stats
 
 from grace import GraceError
 from grace.study import power, statistics
-from grace.study.planning import plan
+from grace.study.power import plan
 
 RIGHT, WRONG = 1.0, 0.0
 H3 = [RIGHT] * 15 + [WRONG] * 5, [RIGHT] * 3 + [WRONG] * 16

@@ -18,9 +18,8 @@ import grace
 import served_kinds as kinds
 from grace import GraceError
 from grace.text import languages
-from grace.web.error_handlers import BROKEN, BUSY, GREEDY, message
 from grace.web.middleware import OTHER_HOST, OTHER_SITE, TOO_LONG, TOO_SLOW
-from grace.web.pages import preferred
+from grace.web.pages import BROKEN, BUSY, GREEDY, message, preferred
 from grace.web.service import Served
 from studies import EVIL
 from visitors import Tags, cancer_model, evil_model, says

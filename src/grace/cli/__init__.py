@@ -1,8 +1,11 @@
-"""The `grace` command. Torch is imported only where it is used, so that `--help` is instant.
+"""The `grace` command. Torch is imported inside functions, so that `--help` is instant.
 
-Here are demo, train and schema. explain, save, replay, rules, benchmark, reproduce, serve and study have a module each;
-jobs is the form of explain for tables of any size, limit_options has the options that limit changes, and terminal what
-is printed, read and written.
+This module   main, demo, datasets, train
+explain       explain, replay; jobs is `explain --out FOLDER`, limit_options the options that limit changes
+schema        schema, rules
+save, serve, study   one command (or group) each
+experiments   benchmark, reproduce
+terminal      shared options, printing, reading and writing
 """
 
 from __future__ import annotations
@@ -17,13 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from grace import __version__
-from grace.cli.benchmark import benchmark
-from grace.cli.explain import explain
-from grace.cli.limit_options import column_list
-from grace.cli.replay import replay
-from grace.cli.reproduce import reproduce
-from grace.cli.rules import rules
-from grace.cli.save import MODEL_HELP, columns_in, save
+from grace.cli.experiments import benchmark, reproduce
+from grace.cli.explain import explain, replay
+from grace.cli.save import save
+from grace.cli.schema import rules, schema, without_columns
 from grace.cli.serve import serve
 from grace.cli.study import study
 from grace.cli.terminal import (
@@ -151,41 +151,6 @@ def datasets(as_json: bool) -> None:
 @main.command()
 @click.argument("data", type=click.Path(exists=True, dir_okay=False))
 @click.option("--target", required=True, help="The column to predict.")
-@click.option("-o", "--out", required=True, help="JSON file to write.", type=click.Path())
-@click.option("--drop", multiple=True, metavar="COLUMNS", help="Columns that are no features, such as an id.")
-@category_option
-@click.option("--model", "spec", metavar="FILE", help=f"Take the columns that it was fitted on. {MODEL_HELP}")
-def schema(data: str, target: str, out: str, drop: tuple[str, ...], categories: list[str], spec: str | None) -> None:
-    """Write what GRACE infers about a table, to edit: ranges, whole numbers, categories, words, units, costs, and what
-    must not change. The file explains each part; every edit counts or is refused when it is read.
-
-    \b
-    Example:
-      grace schema loans.csv --target risk -o loans.json
-      grace train loans.csv --target risk -o model/ --schema loans.json
-    """
-    from grace.schema.schema import Schema
-
-    frame = without_columns(read_table(data, categories=categories), drop)
-    found = Schema.infer(frame if spec is None else columns_in(frame, spec, target, data), target)
-    write_text(Path(out), found.to_json() + "\n")
-    click.echo(
-        f"Written to {out}: edit it, then grace train {shlex.quote(data)} --schema {shlex.quote(out)} ...", err=True
-    )
-    from grace.schema.limits import looks_protected
-
-    suspects = looks_protected(found.names)
-    if suspects:
-        click.echo(
-            f"By their names, these may be protected attributes: {', '.join(suspects)}. Whether answers may change "
-            'them is your choice: with "protected": true, they stay as they are unless a call asks for them by name.',
-            err=True,
-        )
-
-
-@main.command()
-@click.argument("data", type=click.Path(exists=True, dir_okay=False))
-@click.option("--target", required=True, help="The column to predict.")
 @click.option("-o", "--out", required=True, help="Directory to write the explainer to.", type=click.Path())
 @click.option(
     "--schema", type=click.Path(exists=True, dir_okay=False), help="A JSON schema with your ranges and words."
@@ -295,15 +260,6 @@ def train(
     click.echo(f"Now: grace explain {shlex.quote(out)} {shlex.quote(data)} --row 0{more}", err=True)
 
 
-def without_columns(frame: pd.DataFrame, drop: tuple[str, ...]) -> pd.DataFrame:
-    """The table without columns that are no features."""
-    names = column_list(drop, list(frame.columns), "--drop") if drop else []
-    for name in names:
-        if name not in frame.columns:
-            raise GraceError(f"--drop: there is no column {name!r} in the table")
-    return frame.drop(columns=names)
-
-
 def check_declared(path: str, found: Schema, frame: pd.DataFrame, target: str) -> None:
     """The schema in a file must be one of this table."""
     from grace.training import check_columns
@@ -316,11 +272,5 @@ def check_declared(path: str, found: Schema, frame: pd.DataFrame, target: str) -
         raise GraceError(f"{path}: {error}") from error
 
 
-main.add_command(save)
-main.add_command(explain)
-main.add_command(replay)
-main.add_command(study)
-main.add_command(rules)
-main.add_command(benchmark)
-main.add_command(serve)
-main.add_command(reproduce)
+for command in (benchmark, explain, replay, reproduce, rules, save, schema, serve, study):
+    main.add_command(command)

@@ -162,13 +162,12 @@ def analyse(
       grace study analyse responses.csv --json
     """
     from grace.study.analysis import analyse as report_on
+    from grace.study.analysis import draw
     from grace.study.responses import read_csv, responses_of
 
     responses = [r for s in sources for r in (responses_of(s) if Path(s).is_dir() else read_csv(s))]
     report = report_on(responses, alpha=alpha, min_minutes=min_minutes, attention=attention, picture=picture)
     if figure is not None:
-        from grace.study.figure import draw
-
         draw(report, figure)
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=1, ensure_ascii=False))
@@ -197,7 +196,7 @@ def power(
       grace study power --p1 0.75 --p2 0.16 --lost 0.2
       grace study power --d 0.8 --n 23
     """
-    from grace.study.planning import plan
+    from grace.study.power import plan
 
     if (d is None) == (p1 is None and p2 is None) or (p1 is None) != (p2 is None):
         raise click.UsageError("give --d for ratings, or --p1 and --p2 for right and wrong answers")

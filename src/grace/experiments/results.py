@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from grace.experiments.evaluate import HIGHER, LOWER, MEASURES, Verdict
-from grace.pictures.html import report_environment
+from grace.pictures.report import report_environment
 from grace.schema.files import defused_frame, write_text
 
 REFERENCE = "search"

@@ -7,8 +7,8 @@
 
 Every picture is laid out once as a `Drawing` (drawing) and drawn by svg or matplotlib_backend; these are pure functions
 of what they are given. single arranges the parts of one explanation: numeric, category, plane (two numbers) and
-probabilities; batch draws many. compute_backdrop queries the model for what stands behind (backdrop). report and html
-are the HTML pages.
+probabilities; batch draws many. compute_backdrop queries the model for what stands behind (backdrop). report
+renders the HTML pages.
 """
 
 from __future__ import annotations

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from grace.pictures import KINDS, batch_picture, svg_columns, to_svg
-from grace.pictures.html import report_environment
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from grace.pictures import KINDS, STYLE, batch_picture, svg_columns, to_svg
+from grace.pictures.drawing import printable
 from grace.pictures.numeric import label, value
 from grace.pictures.single import question, reading, remaining, words_of
 from grace.schema.features import Value
+from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
 from grace.text.vocabulary import class_caption
 
@@ -22,6 +25,33 @@ if TYPE_CHECKING:
     from grace.explain.explanations import Explanations
 
 IN_NOTEBOOK = 5  # sentences of a batch
+
+
+def environment(*packages: str, **options: Any) -> Environment:
+    """A Jinja environment that looks for templates in the folder `templates` of each package, in this order. Values
+    are escaped; undefined names are errors."""
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in packages]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        **options,
+    )
+
+
+def report_environment(*packages: str) -> Environment:
+    """The environment of self-contained pages, which extend `document.html` of this package. Characters that XML
+    forbids are replaced in all values."""
+    out = environment(*packages, "grace.pictures", finalize=_printable)
+    out.globals |= {"style": STYLE, "language": DEFAULT}
+    return out
+
+
+def _printable(value: Any) -> Any:
+    return printable(value) if type(value) is str else value  # not Markup, which is a subclass
+
+
 TEMPLATES = report_environment()
 
 

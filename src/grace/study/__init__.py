@@ -6,6 +6,7 @@ lime        LIME in the same terms
 controls    the inputs with which a participant adjusts a row
 store       participants and answers, in SQLite; responses are answers as CSV
 pages       what a participant sees, and the server
-statistics  tests and effect sizes; power and planning say how many participants are needed
-analysis    H1, H2 and H3 from the answers; figure draws them
+statistics  hypothesis tests and effect sizes
+power       power of the tests, and sample sizes
+analysis    tests of H1, H2 and H3, and their figure
 """

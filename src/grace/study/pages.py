@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException as Refusal
 
 from grace import __version__
 from grace.errors import GraceError, pip_install
-from grace.pictures.html import environment
+from grace.pictures.report import environment
 from grace.study.controls import controls, read
 from grace.study.design import MODEL, RESPONSES, Study, load
 from grace.study.store import Answer, Participant, Store, completion_code

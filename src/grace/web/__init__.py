@@ -1,8 +1,7 @@
 """The page behind `grace serve`, its JSON API, and what it shares with the pages of studies.
 
-pages           the routes of the page; views fills the templates
+pages           the routes of the page, and the error handlers of page and API; views fills the templates
 api             the routes of the JSON API
-error_handlers  what a visitor is told when something goes wrong
 service         models on offer; queues, one worker thread each with fair turns per client
 rows            a row as people send it: cells, CSV, JSON; examples are the rows to browse
 state           everything a page shows, as the query of its address; aims, what a number should have been

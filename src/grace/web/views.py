@@ -16,9 +16,8 @@ from fastapi.responses import HTMLResponse
 from grace.errors import GraceError
 from grace.explain.explanation import Explanation
 from grace.pictures.drawing import percent
-from grace.pictures.html import environment
 from grace.pictures.probabilities import cutoff_words
-from grace.pictures.report import cell_text, checks
+from grace.pictures.report import cell_text, checks, environment
 from grace.pictures.single import question, reading, remaining, words_of
 from grace.problem.target_range import target_range_of
 from grace.schema.words import DEFAULT

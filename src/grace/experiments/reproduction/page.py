@@ -11,7 +11,7 @@ import pandas as pd
 
 from grace.experiments.reproduction import paper
 from grace.experiments.reproduction.tables import MEAN
-from grace.pictures.html import report_environment
+from grace.pictures.report import report_environment
 
 SIMULATED = (
     "Readers here are simulated: programs that know a text, the row and the table. Nobody was asked; only the figures "
