@@ -24,8 +24,8 @@ from grace.pictures.drawing import (
     Rect,
     Text,
     fit,
-    nearly,
     percent,
+    round_to_span,
     text_width,
     thinned,
     tick,
@@ -285,7 +285,7 @@ def test_ticks(ends: tuple[float, float], whole: bool, found: list[str]) -> None
 def test_short_numbers_are_exact() -> None:
     shown = [tick(v) for v in (0.25, 9999, 20_000, 1_500_000, 1_000_000.2, -12_345, 3e9)]
     assert shown == ["0.25", "9999", "20k", "1.5M", "1,000,000.2", "\N{MINUS SIGN}12,345", "3G"]
-    assert [nearly(v, span) for v, span in ((181.6789, 150), (1e6 + 0.512345, 1), (0.67342, 8.5))] == [
+    assert [round_to_span(v, span) for v, span in ((181.6789, 150), (1e6 + 0.512345, 1), (0.67342, 8.5))] == [
         181.7,
         1_000_000.512,
         0.67,
@@ -324,7 +324,7 @@ def check_inside(drawing: Drawing) -> None:
     """No text and no bar is cut off by the edge of the picture."""
     for m, x, y in marks_of(drawing.marks):
         if isinstance(m, Text):
-            wide = text_width(m.said, m.size, m.bold)
+            wide = text_width(m.text, m.size, m.bold)
             left = x + m.x - {"start": 0, "middle": wide / 2, "end": wide}[m.anchor]
             assert left >= -1, m
             assert left + wide <= drawing.width + 1, m
@@ -374,7 +374,7 @@ def test_matplotlib_draws_the_same(e: grace.Explanation, theme: str) -> None:
     figure.savefig(out, format="png")
     assert out.getvalue().startswith(b"\x89PNG")
     shown = [t.get_text() for t in figure.axes[0].texts]
-    assert shown == [m.said for m, *_ in marks_of(picture(e, e.backdrop()).marks) if isinstance(m, Text)]
+    assert shown == [m.text for m, *_ in marks_of(picture(e, e.backdrop()).marks) if isinstance(m, Text)]
 
 
 def test_more_than_two_classes_and_every_kind_of_feature(batch: grace.Explanations) -> None:
@@ -448,7 +448,7 @@ def test_pictures_of_a_batch(batch: grace.Explanations, kind: str, width: int) -
 
 
 def test_bars_say_how_often(batch: grace.Explanations) -> None:
-    said = {m.said for m, *_ in marks_of(batch_picture(batch.overview(), "features").marks) if isinstance(m, Text)}
+    said = {m.text for m, *_ in marks_of(batch_picture(batch.overview(), "features").marks) if isinstance(m, Text)}
     overview = batch.overview()
     for k in range(min(3, len(overview.pairs))):
         for j in overview.top():

@@ -14,7 +14,7 @@ import grace
 from grace import Categorical, Explainer, Numeric, Schema
 from grace.cli.terminal import show
 from grace.pictures.drawing import Group, Path, Text, fit, text_width
-from grace.pictures.numeric import box_of, crossed, numeric_panel
+from grace.pictures.numeric import lines_cross_text, numeric_panel, text_box
 from grace.pictures.report import batch_fragment
 from grace.schema.shortening import ELLIPSIS, feature_line, shortened
 
@@ -70,24 +70,24 @@ def test_words_are_not_crossed_by_curves() -> None:
     for width in (300, 420):
         for e in batch:
             panel = numeric_panel(e, e.changes[0], e.backdrop(), width)
-            words = [m for m in panel.marks if isinstance(m, Text) and (m.bold or "mind" in m.said)]
-            assert any("mind" in w.said for w in words)
-            assert not crossed(words, panel.marks)
-            boxes = [box_of(w) for w in words if w.size == 12]
+            words = [m for m in panel.marks if isinstance(m, Text) and (m.bold or "mind" in m.text)]
+            assert any("mind" in w.text for w in words)
+            assert not lines_cross_text(words, panel.marks)
+            boxes = [text_box(w) for w in words if w.size == 12]
             assert len(boxes) == 2
             (a, b), room = boxes, 0.01
             assert a[1] <= b[0] + room or b[1] <= a[0] + room or a[3] <= b[2] + room or b[3] <= a[2] + room
-            assert all(box[0] >= 0 and box[1] <= width + 1 for box in map(box_of, words))
+            assert all(box[0] >= 0 and box[1] <= width + 1 for box in map(text_box, words))
 
 
 def test_a_line_through_words_is_found() -> None:
     word = Text(10, 20, "word", 12)
-    assert crossed([word], [Path((((0.0, 0.0), (30.0, 40.0)),), stroke="old")])
-    assert crossed([word], [Path((((0.0, 16.0), (100.0, 16.0)),), stroke="new")])
-    assert not crossed([word], [Path((((0.0, 30.0), (100.0, 30.0)),), stroke="new")])
-    assert not crossed([word], [Path((((0.0, 0.0), (9.0, 40.0)),), stroke="new")])
-    assert not crossed([word], [Path((((0.0, 16.0), (100.0, 16.0)),), stroke="line")])
-    assert not crossed([word], [Group(0, 0, ())])
+    assert lines_cross_text([word], [Path((((0.0, 0.0), (30.0, 40.0)),), stroke="old")])
+    assert lines_cross_text([word], [Path((((0.0, 16.0), (100.0, 16.0)),), stroke="new")])
+    assert not lines_cross_text([word], [Path((((0.0, 30.0), (100.0, 30.0)),), stroke="new")])
+    assert not lines_cross_text([word], [Path((((0.0, 0.0), (9.0, 40.0)),), stroke="new")])
+    assert not lines_cross_text([word], [Path((((0.0, 16.0), (100.0, 16.0)),), stroke="line")])
+    assert not lines_cross_text([word], [Group(0, 0, ())])
 
 
 def test_changes_and_overviews_are_short() -> None:

@@ -19,8 +19,8 @@ from grace.explain.explanation import Explanation
 from grace.explain.metrics import Metrics, measure
 from grace.explain.proof_record import mentioned, miss_record, proof_record, protected_in
 from grace.pictures import Overview, batch_picture, draw, to_svg
-from grace.pictures.backdrop import MOST_SHOWN, Backdrop
-from grace.pictures.compute_backdrop import look
+from grace.pictures.backdrop import MAX_CHANGES_SHOWN, Backdrop
+from grace.pictures.compute_backdrop import compute_backdrop
 from grace.problem.answers import Answers
 from grace.problem.requirements.consequences import Consequences
 from grace.problem.requirements.plausible import plausibility
@@ -166,10 +166,10 @@ class Explanations:
         said = before + after if asked else (self._classes[best[0]], self._classes[best[1]])
 
         def behind() -> Backdrop:
-            shown = [self.schema.index(c.name) for c in changes[:MOST_SHOWN]]
+            shown = [self.schema.index(c.name) for c in changes[:MAX_CHANGES_SHOWN]]
             real = self.realism
             leads_to = None if real is None else lambda rows: real.retraced(rows, old)
-            return look(self.explainer, self.schema, old, moved, best, shown, asked, leads_to)
+            return compute_backdrop(self.explainer, self.schema, old, moved, best, shown, asked, leads_to)
 
         miss, proof = None if success else self._miss(i), proof_record(self, i, a)
         medians = self.details.class_medians(place, a)[i]

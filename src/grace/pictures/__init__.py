@@ -1,14 +1,14 @@
-"""Pictures of explanations, as SVG text or matplotlib figures.
+"""Pictures of explanations, as SVG text or matplotlib predicted_texts.
 
     svg(e)           one explanation as SVG, made in milliseconds without any plotting library
     svg_columns(e)   its parts one by one, for a page that arranges them itself
     figure(e)        the same as a matplotlib figure (the extra `plot`)
     batch_picture(overview, kind)   a batch; `draw` or `to_svg` it
 
-Every picture is laid out once as a `Drawing` (drawing) and drawn by svg or matplotlib_backend; these are pure functions
-of what they are given. single arranges the parts of one explanation: numeric, category, plane (two numbers) and
-probabilities; batch draws many. compute_backdrop queries the model for what stands behind (backdrop). report
-renders the HTML pages.
+A picture is laid out as a `Drawing` (drawing) and rendered by svg or matplotlib_backend, all pure functions. single
+arranges the panels of one explanation: numeric, category, plane (two numbers) and probabilities; batch draws many.
+compute_backdrop queries the model for the curves and histograms behind the changes (backdrop). report renders the HTML
+pages, with the Jinja environments.
 """
 
 from __future__ import annotations
@@ -47,15 +47,14 @@ __all__ = [
 def svg(
     e: Explanation, backdrop: Backdrop | None = None, *, width: float = 760.0, theme: str = "auto", inline: bool = False
 ) -> str:
-    """One explanation as an `<svg>` element; without a backdrop, only what the explanation itself knows."""
+    """One explanation as an `<svg>` element; histograms and curves need the backdrop."""
     return to_svg(picture(e, backdrop, width=width), theme=theme, inline=inline)
 
 
 def svg_columns(
     e: Explanation, backdrop: Backdrop | None = None, *, columns: int = 2, width: float = 360.0, theme: str = "auto"
 ) -> list[list[str]]:
-    """The parts of the picture in columns, each part an inline `<svg>` of this width: the page that arranges
-    them has to hold `STYLE`. One below the other they read well too."""
+    """The panels of the picture by column, each an inline `<svg>` of this width. The page has to include `STYLE`."""
     out: list[list[str]] = [[] for _ in range(columns)]
     for part, at in panels(e, backdrop, [width] * columns):
         out[at].append(to_svg(part, theme=theme, inline=True))

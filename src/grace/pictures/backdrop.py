@@ -1,6 +1,6 @@
-"""What lies behind an explanation: how training rows are spread, and what the model says along the changes.
+"""The backdrop of an explanation: histograms of training rows and the model's predictions along the changes.
 
-A backdrop is small and plain, so that it can travel with an explanation where the training rows cannot.
+A backdrop is small and JSON-serialisable, so that it can be stored with an explanation, without the training rows.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from typing import Any
 from grace.errors import GraceError
 from grace.schema.parsing import record
 
-MOST_SHOWN = 8  # changes that a picture shows, the largest; some methods change everything
-SIDES = ("original", "contrast", "other")  # the class the model gave, that of the contrast, any other
+MAX_CHANGES_SHOWN = 8  # the largest changes; some methods change every feature
+SIDES = ("original", "contrast", "other")  # predicted class of the row, of its contrast, any other
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many training rows of each side fall in each bin. Of a number, `edges` are the limits of the
-    bins, and the first and last bin hold whatever lies beyond; of a category, a bin is a category."""
+    """Counts of training rows per bin and side. For a number, `edges` are the bin edges, and the outer bins include
+    values beyond them; for a category, a bin is a category and `edges` is empty."""
 
     edges: tuple[float, ...]
     original: tuple[int, ...]
     contrast: tuple[int, ...]
 
-    def fits(self) -> bool:
-        """Whether there is a count for each bin."""
+    def is_consistent(self) -> bool:
+        """Whether there is one count per bin, and edges ascend."""
         bins = len(self.edges) - 1 if self.edges else len(self.original)
         return len(self.original) == len(self.contrast) == bins > 0 and list(self.edges) == sorted(set(self.edges))
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The model along one feature, all other changes made: the probability of both classes and of the
-    strongest other one at some values (of a category: positions), and the stretches of each side. Of a model that
-    predicts a number, `original` and `contrast` are that number; of one that gives no probabilities, they are empty."""
+    """The model along one feature, with all other changes made: the probabilities of both classes and of the most
+    probable other one at `values` (for a category: codes), and `stretches` (start, stop, side) of constant predicted
+    class. In regression, `original` and `contrast` are the predicted number; without probabilities, they are empty."""
 
     values: tuple[float, ...]
     original: tuple[float, ...]
@@ -45,19 +45,19 @@ class Curve:
 
     @property
     def flips(self) -> tuple[float, ...]:
-        """Where the model changes its mind."""
+        """The values at which the predicted class changes."""
         return tuple(stop for _, stop, _ in self.stretches[:-1])
 
-    def fits(self) -> bool:
-        """Whether there is a number for each value, or none at all."""
+    def is_consistent(self) -> bool:
+        """Whether each series has one number per value, or is empty."""
         lengths = {len(self.original), len(self.contrast), len(self.other)} - {0}
         return bool(self.values) and lengths <= {len(self.values)} and all(s in SIDES for *_, s in self.stretches)
 
 
 @dataclass(frozen=True)
 class Map:
-    """The model over two features: by how much each class leads all others, in scores, at every (y, x), and
-    some training rows (x, y, side)."""
+    """The model over two features: each class's score minus the largest other score, at every (y, x), and some
+    training rows (x, y, side)."""
 
     features: tuple[str, str]
     x: tuple[float, ...]
@@ -66,8 +66,8 @@ class Map:
     contrast: tuple[tuple[float, ...], ...]
     points: tuple[tuple[float, float, str], ...]
 
-    def fits(self) -> bool:
-        """Whether there is a number for each (y, x)."""
+    def is_consistent(self) -> bool:
+        """Whether both grids have shape (len(y), len(x))."""
         square = [len(self.x)] * len(self.y)
         same = all([len(line) for line in lead] == square for lead in (self.original, self.contrast))
         return same and len(self.x) > 1 < len(self.y) and all(side in SIDES for *_, side in self.points)
@@ -75,8 +75,8 @@ class Map:
 
 @dataclass(frozen=True)
 class Backdrop:
-    """Behind the changed features of one explanation. `rows` counts the training rows that the model puts in
-    the original and in the contrast class, None if there are none to count."""
+    """Histograms, curves and map of the changed features of one explanation. `rows` counts the training rows that are
+    predicted as the original and as the contrast class; None without training rows."""
 
     rows: tuple[int, int] | None
     histograms: Mapping[str, Histogram]
@@ -84,28 +84,29 @@ class Backdrop:
     map: Map | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; probabilities and leads to five digits."""
+        """As plain JSON types; probabilities and leads are rounded to five digits."""
         out: dict[str, Any] = {
             "rows": None if self.rows is None else list(self.rows),
-            "histograms": {k: plain_parts(v) for k, v in self.histograms.items()},
-            "curves": {k: plain_parts(v) for k, v in self.curves.items()},
+            "histograms": {k: to_lists(v) for k, v in self.histograms.items()},
+            "curves": {k: to_lists(v) for k, v in self.curves.items()},
         }
-        return out if self.map is None else {**out, "map": plain_parts(self.map)}
+        return out if self.map is None else {**out, "map": to_lists(self.map)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Backdrop:
         """The backdrop that `to_dict` wrote."""
-        found = cls(**record(cls, data, "the backdrop is damaged: it"))
-        if not all(part.fits() for part in (*found.histograms.values(), *found.curves.values(), found.map) if part):
+        backdrop = cls(**record(cls, data, "the backdrop is damaged: it"))
+        parts = (*backdrop.histograms.values(), *backdrop.curves.values(), backdrop.map)
+        if not all(part.is_consistent() for part in parts if part):
             raise GraceError("the backdrop is damaged: its parts have not as many numbers each; leave it out")
-        return found
+        return backdrop
 
 
-def plain_parts(part: Histogram | Curve | Map) -> dict[str, Any]:
-    return {name: _plain(value, 5 if name in SIDES else 17) for name, value in vars(part).items()}
+def to_lists(part: Histogram | Curve | Map) -> dict[str, Any]:
+    return {name: _rounded(value, 5 if name in SIDES else 17) for name, value in vars(part).items()}
 
 
-def _plain(value: Any, digits: int) -> Any:
+def _rounded(value: Any, digits: int) -> Any:
     if isinstance(value, tuple):
-        return [_plain(v, digits) for v in value]
+        return [_rounded(v, digits) for v in value]
     return float(f"{value:.{digits}g}") if isinstance(value, float) else value

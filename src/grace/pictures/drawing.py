@@ -1,7 +1,7 @@
-"""What a picture is made of: a few kinds of marks in pixels, drawn alike by SVG and by matplotlib.
+"""Drawing primitives: a few kinds of marks in pixels, rendered alike as SVG and by matplotlib.
 
-A colour is named by what it stands for: `old` is the class the model gave and the value as it is, `new` the
-class and the value of the contrast. Shape, place and words say the same, so that nothing rests on colour alone.
+Colours are roles: `old` is the original class and value, `new` the class and value of the contrast. Shape, position and
+text carry the same information as colour.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from grace.text import languages, sentence
 
 Point = tuple[float, float]
 
-# Orange and blue after Okabe and Ito, darkened (lightened) until small text in them is readable on the paper
+# Orange and blue of Okabe and Ito, adjusted to the contrast that small text needs
 COLOURS = {
     "light": {"paper": "#ffffff", "ink": "#1b1f24", "soft": "#59636e", "line": "#d5dae0", "old": "#b84a00"},
     "dark": {"paper": "#0d1117", "ink": "#e6edf3", "soft": "#9198a1", "line": "#3d444d", "old": "#ff9d5c"},
 }
 COLOURS["light"]["new"], COLOURS["dark"]["new"] = "#0066a1", "#6cb6ff"
 
-WIDE, NARROW = set("mwMW%@—…→"), set("iljtfrI.,:;'|!()[]{} -/\"")
-FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # by XML 1.0
+WIDE_LETTERS, NARROW_LETTERS = set("mwMW%@—…→"), set("iljtfrI.,:;'|!()[]{} -/\"")
+XML_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One or more lines, or closed shapes if there is a fill."""
+    """Polylines, or closed polygons if there is a fill."""
 
     lines: Sequence[Sequence[Point]]
     fill: str = ""
@@ -57,7 +57,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A circle, a diamond, or a triangle that points up or down; without fill it is hollow."""
+    """A circle, a diamond, or a triangle (`up`, `down`); hollow without fill."""
 
     x: float
     y: float
@@ -70,9 +70,9 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class PointCloud:
-    """Many small round points."""
+    """Many small round points of one colour."""
 
-    places: Sequence[Point]
+    positions: Sequence[Point]
     fill: str
     size: float
     opacity: float
@@ -80,11 +80,11 @@ class PointCloud:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """`anchor` is start, middle or end; a halo keeps it readable on top of other marks."""
+    """A line of text at its baseline; `anchor` is start, middle or end, a halo keeps it readable on other marks."""
 
     x: float
     y: float
-    said: str
+    text: str
     size: float = 12.0
     fill: str = "ink"
     anchor: str = "start"
@@ -94,7 +94,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Marks moved to a place."""
+    """Marks translated by (x, y)."""
 
     x: float
     y: float
@@ -106,7 +106,7 @@ Mark = Rect | Path | Dot | PointCloud | Text | Group
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture of a size, with words for those who cannot see it."""
+    """Marks on a canvas, with title and description as text alternative."""
 
     width: float
     height: float
@@ -117,7 +117,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Axis:
-    """Values to pixels."""
+    """A linear map from values to pixels."""
 
     start: float
     stop: float
@@ -128,30 +128,30 @@ class Axis:
         return self.left + (value - self.start) / (self.stop - self.start) * (self.right - self.left)
 
     def all(self, values: Floats) -> list[float]:
-        """Many at once."""
-        places = self.left + (values - self.start) / (self.stop - self.start) * (self.right - self.left)
-        return [float(p) for p in places.tolist()]
+        """Vectorised call."""
+        positions = self.left + (values - self.start) / (self.stop - self.start) * (self.right - self.left)
+        return [float(p) for p in positions.tolist()]
 
 
-# -- marks that recur -------------------------------------------------------------------------
+# -- composed marks ---------------------------------------------------------------------------
 
 
 def line(x1: float, y1: float, x2: float, y2: float, stroke: str = "line", width: float = 1.0) -> Path:
     return Path((((x1, y1), (x2, y2)),), stroke=stroke, width=width)
 
 
-def was(x: float, y: float, size: float = 5.0) -> Dot:
-    """The mark of what is: a hollow circle."""
+def old_marker(x: float, y: float, size: float = 5.0) -> Dot:
+    """The marker of the old value: a hollow circle."""
     return Dot(x, y, size, "circle", "paper", "old", 2.2)
 
 
-def would_be(x: float, y: float, size: float = 6.5) -> Dot:
-    """The mark of what would be: a filled diamond."""
+def new_marker(x: float, y: float, size: float = 6.5) -> Dot:
+    """The marker of the new value: a filled diamond."""
     return Dot(x, y, size, "diamond", "new", "paper", 1.2)
 
 
 def arrow(a: Point, b: Point, stroke: str = "ink", gap: float = 7.0, width: float = 1.6) -> list[Mark]:
-    """From one mark to another, ending `gap` before them; nothing if they are too near."""
+    """An arrow between two markers that leaves `gap` pixels at both ends; empty if they are too near."""
     length = math.dist(a, b)
     if length < 2 * gap + 4:
         return []
@@ -163,22 +163,22 @@ def arrow(a: Point, b: Point, stroke: str = "ink", gap: float = 7.0, width: floa
     return [shaft, Path(((sides[0], tip, sides[1]),), fill=stroke)]
 
 
-# -- words ------------------------------------------------------------------------------------
+# -- text -------------------------------------------------------------------------------------
 
 
-def printable(said: str) -> str:
-    """The text without characters that no picture may hold."""
-    return FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", said)
+def printable(text: str) -> str:
+    """The text with characters that XML 1.0 forbids replaced."""
+    return XML_FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 @lru_cache(maxsize=4096)
-def text_width(said: str, size: float, bold: bool = False) -> float:
-    """About as wide as a common sans-serif face would set it, rather wider."""
+def text_width(text: str, size: float, bold: bool = False) -> float:
+    """Estimated width in pixels in a common sans-serif font, rather too wide."""
     ems = 0.0
-    for letter in said:
-        if letter in NARROW:
+    for letter in text:
+        if letter in NARROW_LETTERS:
             ems += 0.34
-        elif letter in WIDE:
+        elif letter in WIDE_LETTERS:
             ems += 0.92
         elif ord(letter) > 0x2E80:  # Chinese, Japanese, Korean
             ems += 1.0
@@ -187,15 +187,15 @@ def text_width(said: str, size: float, bold: bool = False) -> float:
     return ems * size * (1.06 if bold else 1.0)
 
 
-def fit(said: str, width: float, size: float, bold: bool = False) -> str:
+def fit(text: str, width: float, size: float, bold: bool = False) -> str:
     """The text, cut in the middle to fit the width."""
-    return cut_middle(said, lambda short: text_width(short, size, bold) <= width)
+    return cut_middle(text, lambda short: text_width(short, size, bold) <= width)
 
 
-def wrap(said: str, width: float, size: float, bold: bool = False) -> list[str]:
+def wrap(text: str, width: float, size: float, bold: bool = False) -> list[str]:
     """The text in lines that fit the width."""
     lines: list[str] = []
-    for word in said.split():
+    for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
         if lines and text_width(longer, size, bold) <= width:
             lines[-1] = longer
@@ -205,17 +205,17 @@ def wrap(said: str, width: float, size: float, bold: bool = False) -> list[str]:
 
 
 def paragraph(
-    said: str, y: float, width: float, size: float, fill: str = "ink", bold: bool = False
+    text: str, y: float, width: float, size: float, fill: str = "ink", bold: bool = False
 ) -> tuple[list[Mark], float]:
-    """Lines of text from `y` on, and where they end."""
-    lines = wrap(said, width, size, bold)
+    """Wrapped lines of text from `y` on, and the y below them."""
+    lines = wrap(text, width, size, bold)
     step = size * 1.42
     marks: list[Mark] = [Text(0, y + size + i * step, s, size, fill, bold=bold) for i, s in enumerate(lines)]
     return marks, y + len(lines) * step
 
 
 def percent(share: float) -> str:
-    """97 %, and never 100 % or 0 % unless it is."""
+    """A probability in percent; 0 % and 100 % only if exact."""
     if 0 < share < 0.005:
         return "< 1 %"
     if 0.995 <= share < 1:
@@ -224,13 +224,13 @@ def percent(share: float) -> str:
 
 
 def ticks(
-    start: float, stop: float, most: int = 5, whole: bool = False, code: str = DEFAULT
+    start: float, stop: float, max_n: int = 5, integer: bool = False, code: str = DEFAULT
 ) -> list[tuple[float, str]]:
-    """Round values within a range, and how to write them in a language."""
-    rough = (stop - start) / max(1, most)
+    """Round tick values within a range, with their labels."""
+    rough = (stop - start) / max(1, max_n)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
-    if whole:
+    if integer:
         step = max(1.0, step)
     first, last = math.ceil(start / step - 1e-9), math.floor(stop / step + 1e-9)
     values = [float(f"{k * step:.12g}") for k in range(first, last + 1)]
@@ -238,7 +238,7 @@ def ticks(
 
 
 def tick(value: float, code: str = DEFAULT) -> str:
-    """A number under an axis; 20k and 1.5M where that is shorter and exact."""
+    """A tick label; 20k and 1.5M where that is shorter and exact."""
     words = languages.load(code).PICTURES
     for size, unit, word in ((1e9, 1e9, "billion"), (1e6, 1e6, "million"), (1e4, 1e3, "thousand")):
         if abs(value) >= size:
@@ -248,16 +248,16 @@ def tick(value: float, code: str = DEFAULT) -> str:
     return sentence.number(Decimal(f"{value:.12g}"), code)
 
 
-def nearly(value: float, span: float) -> float:
-    """The value to about a thousandth of what is shown."""
+def round_to_span(value: float, span: float) -> float:
+    """The value rounded to about a thousandth of the span."""
     return round(value, max(0, -math.floor(math.log10(span / 500))))
 
 
 T = TypeVar("T")
 
 
-def thinned(items: Sequence[T], most: int) -> list[T]:
-    """At most so many of the items, evenly spaced."""
-    if len(items) <= most:
+def thinned(items: Sequence[T], max_n: int) -> list[T]:
+    """At most `max_n` of the items, evenly spaced."""
+    if len(items) <= max_n:
         return list(items)
-    return [items[i * len(items) // most] for i in range(most)]
+    return [items[i * len(items) // max_n] for i in range(max_n)]

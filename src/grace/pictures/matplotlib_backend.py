@@ -15,16 +15,16 @@ from grace.errors import GraceError
 from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, PointCloud, Rect, Text, printable
 from grace.pictures.svg import corners
 
-DPI = 100  # a pixel of the drawing is a hundredth of an inch
-FACES = ("Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "Inter", "DejaVu Sans")
-WIDE_FACE = 0.9  # DejaVu sets text wider than the drawing reckons with
+DPI = 100
+FONTS = ("Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "Inter", "DejaVu Sans")
+DEJAVU_SCALE = 0.9  # DejaVu Sans is wider than the layout estimates
 
 
-class Picture(Figure):
-    """A figure that shows itself in a notebook even where pyplot was never imported."""
+class NotebookFigure(Figure):
+    """A figure with a PNG representation for notebooks, without pyplot."""
 
     def draw(self, renderer: RendererBase) -> None:
-        with rc_context({"text.hinting": "none"}):  # hinted letters have other widths and shapes at each size
+        with rc_context({"text.hinting": "none"}):  # hinting changes widths with the size
             super().draw(renderer)
 
     def _repr_png_(self) -> bytes:
@@ -34,24 +34,24 @@ class Picture(Figure):
 
 
 def to_figure(drawing: Drawing, *, theme: str = "light") -> Figure:
-    """The drawing as a figure of its own, outside pyplot's memory: nothing has to be closed."""
+    """The drawing as a figure that is not registered with pyplot, and need not be closed."""
     if theme not in COLOURS:
         raise GraceError(f"theme={theme!r} is unknown; use 'light' or 'dark'")
     colours = COLOURS[theme]
-    figure = Picture(figsize=(drawing.width / DPI, drawing.height / DPI), dpi=DPI, facecolor=colours["paper"])
+    figure = NotebookFigure(figsize=(drawing.width / DPI, drawing.height / DPI), dpi=DPI, facecolor=colours["paper"])
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, drawing.width)
     axes.set_ylim(drawing.height, 0)
     axes.set_axis_off()
     known = set(font_manager.get_font_names())
-    face = next((f for f in FACES if f in known), "sans-serif")
-    Brush(axes, colours, face).marks(drawing.marks, (0.0, 0.0))
+    face = next((f for f in FONTS if f in known), "sans-serif")
+    AxesWriter(axes, colours, face).marks(drawing.marks, (0.0, 0.0))
     figure.set_label(drawing.title)
     return figure
 
 
-class Brush:
-    """Draws marks, each above the last."""
+class AxesWriter:
+    """Draws marks on axes, in increasing z-order."""
 
     def __init__(self, axes: Axes, colours: dict[str, str], face: str) -> None:
         self.axes, self.colours, self.face = axes, colours, face
@@ -90,7 +90,7 @@ class Brush:
             )
             self.axes.add_patch(dot)
         elif isinstance(m, PointCloud):
-            xs, ys = [x0 + x for x, _ in m.places], [y0 + y for _, y in m.places]
+            xs, ys = [x0 + x for x, _ in m.positions], [y0 + y for _, y in m.positions]
             self.axes.plot(
                 xs,
                 ys,
@@ -106,19 +106,19 @@ class Brush:
             self.text(m, at)
 
     def path(self, m: Path, at: Point) -> None:
-        places: list[Point] = []
+        positions: list[Point] = []
         codes: list[int] = []
         for points_ in m.lines:
             moved = [(at[0] + x, at[1] + y) for x, y in points_]
-            places += moved
+            positions += moved
             codes += [int(Outline.MOVETO), *[int(Outline.LINETO)] * (len(moved) - 1)]
             if m.fill:
-                places.append(moved[0])
+                positions.append(moved[0])
                 codes.append(int(Outline.CLOSEPOLY))
-        if not places:
+        if not positions:
             return
         patch = patches.PathPatch(
-            Outline(places, codes),
+            Outline(positions, codes),
             facecolor=self.colours[m.fill] if m.fill else "none",
             edgecolor=self.colours[m.stroke] if m.stroke else "none",
             linewidth=points(m.width) if m.stroke else 0,
@@ -135,9 +135,9 @@ class Brush:
         self.axes.text(
             at[0] + m.x,
             at[1] + m.y,
-            printable(m.said),
-            fontsize=points(m.size) * (WIDE_FACE if self.face == "DejaVu Sans" else 1),
-            fontfamily=[self.face, "DejaVu Sans"],  # the second for signs that the first lacks
+            printable(m.text),
+            fontsize=points(m.size) * (DEJAVU_SCALE if self.face == "DejaVu Sans" else 1),
+            fontfamily=[self.face, "DejaVu Sans"],  # fallback for missing glyphs
             fontweight="bold" if m.bold else "normal",
             color=self.colours[m.fill],
             horizontalalignment={"start": "left", "middle": "center", "end": "right"}[m.anchor],
@@ -149,5 +149,5 @@ class Brush:
 
 
 def points(pixels: float) -> float:
-    """Pixels of the drawing in points, the unit of matplotlib's widths and font sizes."""
+    """Pixels of the drawing in points."""
     return pixels * 72 / DPI

@@ -1,7 +1,6 @@
-"""Self-contained HTML: a page about one explanation or a batch, and what a notebook shows.
+"""Self-contained HTML pages about one explanation or a batch, and their notebook representations.
 
-No outside assets; light and dark; prints; works on a phone, without a mouse and read aloud. Every class name
-starts with "grace", so that nothing clashes with a page around it.
+No external assets; light and dark themes, print styles, accessible. CSS classes start with "grace", to avoid clashes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from grace.pictures import KINDS, STYLE, batch_picture, svg_columns, to_svg
 from grace.pictures.drawing import printable
 from grace.pictures.numeric import label, value
-from grace.pictures.single import question, reading, remaining, words_of
+from grace.pictures.single import picture_words, question, reading, remaining
 from grace.schema.features import Value
 from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation
     from grace.explain.explanations import Explanations
 
-IN_NOTEBOOK = 5  # sentences of a batch
+NOTEBOOK_SENTENCES = 5
 
 
 def environment(*packages: str, **options: Any) -> Environment:
@@ -56,8 +55,8 @@ TEMPLATES = report_environment()
 
 
 def page(e: Explanation) -> str:
-    """One explanation: the sentence, its pictures, the changes and the other features as tables, and the checks."""
-    words, code = words_of(e), e.words.language
+    """The page of one explanation: sentence, pictures, tables of changed and unchanged features, checks."""
+    words, code = picture_words(e), e.words.language
     changed = {c.name for c in (*e.changes, *e.follow_on)}
     return TEMPLATES.get_template("explanation_page.html").render(
         **_parts(e),
@@ -72,13 +71,13 @@ def page(e: Explanation) -> str:
 
 
 def fragment(e: Explanation) -> str:
-    """One explanation in a notebook."""
+    """One explanation for a notebook."""
     return TEMPLATES.get_template("fragment.html").render(**_parts(e))
 
 
 def _parts(e: Explanation) -> dict[str, Any]:
-    """The values of `explanation.html`, which a page and a notebook have in common."""
-    backdrop, words = e.backdrop(), words_of(e)
+    """The values of `explanation.html`, common to page and notebook."""
+    backdrop, words = e.backdrop(), picture_words(e)
     noted = [words["note"].format(note=note) for note in e.notes]
     notes = [*noted, remaining(e), words["marks"] if e.success else "", reading(e, backdrop)]
     columns = [parts for parts in svg_columns(e, backdrop) if parts]
@@ -91,7 +90,7 @@ def _values(e: Explanation, changes: Iterable[Change]) -> list[tuple[str, str, s
 
 
 def batch_page(batch: Explanations, *, most: int = 1000) -> str:
-    """A batch: its numbers, three pictures, and the sentences of the first rows, which can be searched."""
+    """The page of a batch: metrics, three pictures, and the sentences of the first rows, with a search field."""
     overview = batch.overview()
     sizes = [[to_svg(batch_picture(overview, kind, width=w), inline=True) for w in (860, 390)] for kind in KINDS]
     return TEMPLATES.get_template("batch_page.html").render(
@@ -104,19 +103,19 @@ def batch_page(batch: Explanations, *, most: int = 1000) -> str:
 
 
 def batch_fragment(batch: Explanations) -> str:
-    """A batch in a notebook."""
+    """A batch for a notebook."""
     return TEMPLATES.get_template("batch_fragment.html").render(
         explained=int(batch.success.sum()),
         picture=to_svg(batch_picture(batch.overview(), "features", width=640), inline=True),
         count=len(batch),
-        lines=sentences(batch, IN_NOTEBOOK),
+        lines=sentences(batch, NOTEBOOK_SENTENCES),
     )
 
 
-def sentences(batch: Explanations, most: int) -> list[tuple[str, str, str, str]]:
+def sentences(batch: Explanations, max_n: int) -> list[tuple[str, str, str, str]]:
     """Label, sentence, class and contrast class of each of the first rows."""
     lines = []
-    for i in range(min(most, len(batch))):
+    for i in range(min(max_n, len(batch))):
         e = batch[i]
         contrast = "none found" if e.contrast_class is None else class_caption(e.words, e.contrast_class)
         lines.append((str(batch.index[i]), e.text(), class_caption(e.words, e.original_class), contrast))
@@ -124,18 +123,18 @@ def sentences(batch: Explanations, most: int) -> list[tuple[str, str, str, str]]
 
 
 def numbers(batch: Explanations) -> list[tuple[str, str]]:
-    """The batch in a few numbers."""
+    """Metrics of the batch, as pairs of name and text."""
     m = batch.metrics()
-    said = [("rows", f"{len(batch):,}"), ("explained", f"{m.fidelity:.0%}")]
+    pairs = [("rows", f"{len(batch):,}"), ("explained", f"{m.fidelity:.0%}")]
     if batch.success.any():
-        said += [("features changed on average", f"{m.features:.2f}"), ("distance in spreads", f"{m.distance:.2f}")]
-        said += [("inside the domain", f"{m.domain:.0%}")]
-    return said
+        pairs += [("features changed on average", f"{m.features:.2f}"), ("distance in spreads", f"{m.distance:.2f}")]
+        pairs += [("inside the domain", f"{m.domain:.0%}")]
+    return pairs
 
 
 def checks(e: Explanation) -> str:
-    """What the model confirmed of the answer."""
-    words = words_of(e)
+    """The checks that passed, as text."""
+    words = picture_words(e)
     named = {"flip": "check_flip" if e.wanted is None else "check_number"}
     passed = [named.get(k, f"check_{k}") for k, ok in e.checks.items() if ok]
     return ", ".join(words[k] for k in passed if k in words) or words["check_none"]

@@ -1,6 +1,6 @@
-"""Drawings as SVG text, made without any plotting library: well-formed XML, the same bytes every time.
+"""Drawings as SVG text without a plotting library: well-formed XML, byte-identical for equal drawings.
 
-Colours are CSS variables (`--grace-old` and so on) with values for light and dark paper.
+Colours are CSS variables (`--grace-old`, ...) with values for light and dark themes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from html import escape as _escape
 from grace.errors import GraceError
 from grace.pictures.drawing import COLOURS, Dot, Drawing, Group, Mark, Path, Point, PointCloud, Rect, Text, printable
 
-# faces of like widths, since the layout reckons with them
-FACES = "'Helvetica Neue',Helvetica,Arial,'Liberation Sans',sans-serif"
+# fonts of similar widths, as the layout estimates them
+FONTS = "'Helvetica Neue',Helvetica,Arial,'Liberation Sans',sans-serif"
 THEMES = ("auto", "light", "dark")
 
-# Pages that know better than the operating system whether they are dark: JupyterLab, VS Code, and any that say so
+# Pages that set a theme regardless of prefers-color-scheme: JupyterLab, VS Code, and those with data-theme
 DARK = (
     '[data-jp-theme-light="false"] .grace',
     ".vscode-dark .grace",
@@ -42,32 +42,32 @@ STYLE = (
 )
 
 
-def escape(said: str) -> str:
-    """Text that is safe in XML and HTML: no markup, and no characters that XML forbids."""
-    return _escape(printable(said))
+def escape(text: str) -> str:
+    """Text escaped for XML and HTML."""
+    return _escape(printable(text))
 
 
 def to_svg(drawing: Drawing, *, theme: str = "auto", inline: bool = False) -> str:
-    """The drawing as one `<svg>` element. `inline` is for HTML that holds `STYLE` already, with the colours'
-    values, and paper of its own; `theme` "light" or "dark" writes plain colours, for programs that know no CSS."""
+    """The drawing as one `<svg>` element. `inline` omits style and background, for HTML that holds `STYLE`; theme
+    "light" or "dark" writes plain colours instead of CSS variables."""
     if theme not in THEMES:
         raise GraceError(f"theme={theme!r} is unknown; use one of {', '.join(THEMES)}")
-    pen = Pen(theme)
-    values = f"<style>{STYLE}</style>" if theme == "auto" and not inline else ""
-    space = "" if inline else ' xmlns="http://www.w3.org/2000/svg"'
-    ground = "" if inline else pen.mark(Rect(0, 0, drawing.width, drawing.height, "paper"))
+    writer = SvgWriter(theme)
+    style = f"<style>{STYLE}</style>" if theme == "auto" and not inline else ""
+    namespace = "" if inline else ' xmlns="http://www.w3.org/2000/svg"'
+    background = "" if inline else writer.mark(Rect(0, 0, drawing.width, drawing.height, "paper"))
     w, h = n(drawing.width), n(drawing.height)
-    said = escape(drawing.title)
+    title = escape(drawing.title)
     return (
-        f'<svg{space} class="grace" viewBox="0 0 {w} {h}" width="{w}" height="{h}" '
-        f'role="img" aria-label="{said}" font-family="{FACES}">'
-        f"<title>{said}</title><desc>{escape(drawing.description)}</desc>{values}{ground}"
-        f"{pen.marks(drawing.marks)}</svg>"
+        f'<svg{namespace} class="grace" viewBox="0 0 {w} {h}" width="{w}" height="{h}" '
+        f'role="img" aria-label="{title}" font-family="{FONTS}">'
+        f"<title>{title}</title><desc>{escape(drawing.description)}</desc>{style}{background}"
+        f"{writer.marks(drawing.marks)}</svg>"
     )
 
 
-class Pen:
-    """Writes marks."""
+class SvgWriter:
+    """Renders marks as SVG elements."""
 
     def __init__(self, theme: str) -> None:
         roles = COLOURS["light"]
@@ -88,9 +88,9 @@ class Pen:
         if isinstance(m, Dot):
             return self.dot(m)
         if isinstance(m, PointCloud):
-            places = "".join(f"M{n(x)} {n(y)}h0" for x, y in m.places)
+            positions = "".join(f"M{n(x)} {n(y)}h0" for x, y in m.positions)
             return (
-                f'<path d="{places}" fill="none" stroke="{self.colour[m.fill]}" stroke-width="{n(m.size)}" '
+                f'<path d="{positions}" fill="none" stroke="{self.colour[m.fill]}" stroke-width="{n(m.size)}" '
                 f'stroke-linecap="round"{opacity(m.opacity)}/>'
             )
         return self.text(m)
@@ -119,12 +119,12 @@ class Pen:
         bold = ' font-weight="600"' if m.bold else ""
         paper = self.colour["paper"]
         halo = f' stroke="{paper}" stroke-width="3" stroke-linejoin="round" paint-order="stroke"' if m.halo else ""
-        place = f'x="{n(m.x)}" y="{n(m.y)}" font-size="{n(m.size)}" fill="{self.colour[m.fill]}"'
-        return f"<text {place}{anchor}{bold}{halo}>{escape(m.said)}</text>"
+        attributes = f'x="{n(m.x)}" y="{n(m.y)}" font-size="{n(m.size)}" fill="{self.colour[m.fill]}"'
+        return f"<text {attributes}{anchor}{bold}{halo}>{escape(m.text)}</text>"
 
 
 def corners(m: Dot) -> list[Point]:
-    """The outline of a dot that is not round."""
+    """The corners of a diamond or triangle."""
     x, y, s = m.x, m.y, m.size
     if m.shape == "diamond":
         return [(x, y - s), (x + s, y), (x, y + s), (x - s, y)]
@@ -136,10 +136,10 @@ def trace(points: Sequence[Point]) -> str:
     return "M" + "L".join(f"{n(x)} {n(y)}" for x, y in points)
 
 
-def opacity(share: float) -> str:
-    return "" if share == 1 else f' opacity="{share:.2g}"'
+def opacity(value: float) -> str:
+    return "" if value == 1 else f' opacity="{value:.2g}"'
 
 
 def n(size: float) -> str:
-    """A length in four digits."""
+    """A length with four significant digits."""
     return f"{size:.4g}"

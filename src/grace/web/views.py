@@ -18,7 +18,7 @@ from grace.explain.explanation import Explanation
 from grace.pictures.drawing import percent
 from grace.pictures.probabilities import cutoff_words
 from grace.pictures.report import cell_text, checks, environment
-from grace.pictures.single import question, reading, remaining, words_of
+from grace.pictures.single import picture_words, question, reading, remaining
 from grace.problem.target_range import target_range_of
 from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
@@ -166,7 +166,7 @@ class Pages:
         backdrop = e.backdrop()
         schema = self.models[state.model].schema
         keys = {f.name: f"f{j}" for j, f in enumerate(schema.features)}
-        notes = [remaining(e), words_of(e)["marks"] if e.success else ""]
+        notes = [remaining(e), picture_words(e)["marks"] if e.success else ""]
         return {
             "e": e,
             "title": question(e),
@@ -178,7 +178,7 @@ class Pages:
             "taken": self.taken(state, e),
             "ways": self.ways(state, e),
             "would": {keys[name]: words for name, words in would_be(e).items()},
-            "checked": words_of(e)["checked"].format(checks=checks(e)),
+            "checked": picture_words(e)["checked"].format(checks=checks(e)),
             "smaller": False,
             "unproven": None,
             "reason": None,
