@@ -43,4 +43,4 @@ def test_there_is_a_health_check() -> None:
 def test_the_limits_of_the_proxy_are_those_of_the_server() -> None:
     assert f"client_header_timeout {server.HEADER_SECONDS:.0f}s;" in PAGE
     assert f"client_body_timeout   {middleware.BODY_SECONDS:.0f}s;" in PAGE
-    assert f"client_max_body_size  {middleware.MOST_BYTES >> 20}m;" in PAGE
+    assert f"client_max_body_size  {middleware.MAX_BYTES >> 20}m;" in PAGE

@@ -23,7 +23,7 @@ import grace
 from grace import GraceError
 from grace.cli import main
 from grace.web import queues
-from grace.web.middleware import MOST_BYTES
+from grace.web.middleware import MAX_BYTES
 from grace.web.pages import create_app
 from grace.web.service import Answer, RowQuestion, Served
 from studies import EVIL, explainer, people
@@ -99,10 +99,10 @@ def test_what_is_not_json_too_long_or_elsewhere(alone: TestClient, evil: Served)
     broken = alone.post("/api/explain", content=b"{", headers={"content-type": "application/json"})
     assert broken.status_code == 422
     assert "not JSON" in broken.json()["error"]
-    long = alone.post("/api/predict", json={"row": {"x": "y" * MOST_BYTES}})
+    long = alone.post("/api/predict", json={"row": {"x": "y" * MAX_BYTES}})
     assert long.status_code == 413
     assert "too long" in long.json()["error"]
-    assert alone.post("/row", files={"text": (None, "y" * MOST_BYTES)}).status_code == 413
+    assert alone.post("/row", files={"text": (None, "y" * MAX_BYTES)}).status_code == 413
     assert alone.post("/row", data={"text": "x"}).status_code == 415
     assert alone.get("/api/nothing").json() == {"error": "There is no such page."}
     assert alone.get("/api/explain").status_code == 405
@@ -180,7 +180,7 @@ def test_a_proof_does_not_hold_up_predictions(evil: Served) -> None:
 
 
 def test_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyPatch, alone: TestClient, evil: Served) -> None:
-    monkeypatch.setattr(queues, "MOST_WAITING", 0)
+    monkeypatch.setattr(queues, "MAX_WAITING", 0)
     answer = alone.post("/api/predict", json={"row": evil.example(0)})
     assert answer.status_code == 503
     assert "Try again" in answer.json()["error"]
@@ -256,7 +256,7 @@ def test_serving_names_its_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_questions_that_wait_together_get_the_answers_they_get_alone(cancer: Served) -> None:
-    questions = [RowQuestion(cancer.example(i), {"max_features": 3}, drawn=i % 2 == 0) for i in range(39)]
+    questions = [RowQuestion(cancer.example(i), {"max_features": 3}, with_pictures=i % 2 == 0) for i in range(39)]
     bad = RowQuestion({**cancer.example(0), "mitoses": float("inf")}, {"max_features": 3})
 
     async def together() -> list[Any]:
@@ -273,7 +273,7 @@ def test_questions_that_wait_together_get_the_answers_they_get_alone(cancer: Ser
         single = asyncio.run(alone(question))
         assert (answer.e.text(), answer.e.changes) == (single.e.text(), single.e.changes)
         assert answer.e.after == pytest.approx(single.e.after)  # the last digit may hang on the size of a batch
-        assert bool(answer.columns) == question.drawn
+        assert bool(answer.columns) == question.with_pictures
 
 
 def test_the_documented_bodies_work(client: TestClient, cancer: Served) -> None:

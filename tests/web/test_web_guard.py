@@ -22,7 +22,7 @@ from grace.problem.settings import MOST, Settings
 from grace.study import pages as study_pages
 from grace.web import middleware, server
 from grace.web.hosts import Hosts, client_of, hosts_of
-from grace.web.middleware import MOST_BYTES
+from grace.web.middleware import MAX_BYTES
 from grace.web.pages import create_app
 from grace.web.rows import parse_table
 from grace.web.service import Served
@@ -147,7 +147,7 @@ def test_a_study_has_the_same_guard(tmp_path: Path) -> None:
     refused = client.put(place)
     assert (refused.status_code, set(refused.headers["allow"].split(", "))) == (405, {"GET", "HEAD", "POST"})
     assert client.head(place).status_code == 200
-    assert client.post("/start", content=b"x" * (MOST_BYTES + 1)).status_code == 413
+    assert client.post("/start", content=b"x" * (MAX_BYTES + 1)).status_code == 413
 
 
 # -- methods, health, description --------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_a_refused_method_says_which_are_allowed(local: TestClient) -> None:
 
 
 def test_health_is_cheap_and_never_waits(local: TestClient, evil: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grace.web.queues.MOST_WAITING", 0)
+    monkeypatch.setattr("grace.web.queues.MAX_WAITING", 0)
     said = local.get("/health")
     assert said.json() == {"status": "ok", "models": ["evil<b>"], "version": __version__}
     assert local.get("/").status_code == 503

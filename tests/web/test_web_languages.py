@@ -19,7 +19,7 @@ import served_kinds as kinds
 from grace import GraceError
 from grace.text import languages
 from grace.web.middleware import OTHER_HOST, OTHER_SITE, TOO_LONG, TOO_SLOW
-from grace.web.pages import BROKEN, BUSY, GREEDY, message, preferred
+from grace.web.pages import BROKEN, BUSY, OVER_LIMIT, message, preferred
 from grace.web.service import Served
 from studies import EVIL
 from visitors import Tags, cancer_model, evil_model, says
@@ -259,7 +259,7 @@ ENGLISH_ONLY = (
 
 def errors_of_the_page() -> set[str]:
     """The texts of errors that are raised for visitors; an f-string, which nobody could translate, by its place."""
-    out = {BUSY, BROKEN, GREEDY, TOO_LONG, TOO_SLOW, OTHER_HOST, OTHER_SITE}
+    out = {BUSY, BROKEN, OVER_LIMIT, TOO_LONG, TOO_SLOW, OTHER_HOST, OTHER_SITE}
     for file in [f for f in (SOURCES / "web").glob("*.py") if f.name not in ENGLISH_ONLY]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("GraceError", "HTTPException"):
@@ -286,7 +286,7 @@ def test_every_translation_of_an_error_is_of_one_that_there_is() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
     for template, german in DE.ERRORS.items():
-        assert template in sources or template in (GREEDY, TOO_LONG, TOO_SLOW), template
+        assert template in sources or template in (OVER_LIMIT, TOO_LONG, TOO_SLOW), template
         fields = {name for _, name, *_ in string.Formatter().parse(german) if name} if "{" in german else set()
         if '{"spalte": 1.5}' not in german or "{{" in german:
             assert fields <= {name for _, name, *_ in string.Formatter().parse(template) if name}, template

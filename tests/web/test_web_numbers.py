@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import grace
 from grace import GraceError
 from grace.problem.target_range import target_range_of
-from grace.web.aims import KINDS, USUAL_AIM, Aim, aim_of, read_aim
+from grace.web.aims import DEFAULT_AIM, KINDS, Aim, aim_of, read_aim
 from grace.web.service import Served
 from grace.web.state import read_state
 from served_kinds import clusters_model, homes_model, price
@@ -158,8 +158,8 @@ MODELS = {"homes": homes_model()}
 
 
 def test_the_usual_aim_is_one() -> None:
-    assert read_aim(USUAL_AIM) == Aim("by_more_share", 10)
-    assert read_aim(USUAL_AIM).text == USUAL_AIM
+    assert read_aim(DEFAULT_AIM) == Aim("by_more_share", 10)
+    assert read_aim(DEFAULT_AIM).text == DEFAULT_AIM
     with pytest.raises(GraceError, match="say what"):
         read_aim("")
 

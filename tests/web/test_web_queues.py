@@ -21,7 +21,7 @@ import grace
 from grace.problem.cancellation import CancelledWorkError, cancellable, check_cancelled
 from grace.web import queues, service
 from grace.web.pages import create_app
-from grace.web.queues import CLIENT, BusyError, GreedyError, Job, Turns, Worker
+from grace.web.queues import CLIENT, ClientLimitError, FairQueue, Job, QueueFullError, Worker
 from grace.web.service import Served
 from studies import explainer, people
 from visitors import dial, request, response, serving_app
@@ -34,12 +34,12 @@ def job(client: str, group: object = None) -> Job:
 @given(st.lists(st.sampled_from("abcd"), max_size=40))
 def test_every_client_has_its_turn(asked: list[str]) -> None:
     """Between two jobs of one client, every other client that waits has one; each client's own come in order."""
-    turns = Turns()
+    queue = FairQueue()
     jobs = [job(client) for client in asked]
     for one in jobs:
-        turns.put(one)
-    done = [turns.take()[0] for _ in jobs]
-    assert turns.take() == []
+        queue.put(one)
+    done = [queue.take()[0] for _ in jobs]
+    assert queue.take() == []
     for client in set(asked):
         assert [j for j in done if j.client == client] == [j for j in jobs if j.client == client]
     rounds = [asked[:i].count(client) for i, client in enumerate(asked)]
@@ -47,40 +47,40 @@ def test_every_client_has_its_turn(asked: list[str]) -> None:
 
 
 def test_jobs_of_a_group_are_done_together() -> None:
-    turns = Turns()
+    queue = FairQueue()
     jobs = [job("a", 1), job("a", 2), job("b", 1), job("c", 1), job("a", 1), job("c")]
     for one in jobs:
-        turns.put(one)
-    first = turns.take()
+        queue.put(one)
+    first = queue.take()
     assert first[0] is jobs[0]
     assert set(map(id, first)) == {id(jobs[i]) for i in (0, 2, 3, 4)}
-    assert [turns.take() for _ in range(2)] == [[jobs[5]], [jobs[1]]]
+    assert [queue.take() for _ in range(2)] == [[jobs[5]], [jobs[1]]]
     for one in (a := [job("a"), job("a"), job("a")]):
-        turns.put(one)
-    assert turns.take() == [a[0]]
-    turns.put(newcomer := job("b"))  # comes before the second of the client that has just had a turn
-    assert [turns.take()[0] for _ in range(3)] == [newcomer, a[1], a[2]]
-    assert len(turns) == 0
+        queue.put(one)
+    assert queue.take() == [a[0]]
+    queue.put(newcomer := job("b"))  # comes before the second of the client that has just had a turn
+    assert [queue.take()[0] for _ in range(3)] == [newcomer, a[1], a[2]]
+    assert len(queue) == 0
 
 
 def test_limits_of_one_client_and_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queues, "MOST_OF_ONE", 4)
-    monkeypatch.setattr(queues, "MOST_WAITING", 6)
-    turns = Turns()
+    monkeypatch.setattr(queues, "MAX_PER_CLIENT", 4)
+    monkeypatch.setattr(queues, "MAX_WAITING", 6)
+    queue = FairQueue()
     greedy = [job("a") for _ in range(4)]
     for one in [*greedy, job("b"), job("c")]:
-        turns.put(one)
-    with pytest.raises(GreedyError):
-        turns.put(job("a"))
-    turns.put(job("d"))  # takes the last place of the one who has most
-    assert isinstance(greedy[-1].answer.exception(0), BusyError)
-    assert len(turns) == 6
+        queue.put(one)
+    with pytest.raises(ClientLimitError):
+        queue.put(job("a"))
+    queue.put(job("d"))  # takes the last place of the one who has most
+    assert isinstance(greedy[-1].answer.exception(0), QueueFullError)
+    assert len(queue) == 6
     for client in "ef":
-        turns.put(job(client))
-    with pytest.raises(BusyError):
-        turns.put(job("g"))
-    turns.drop(greedy[0])
-    turns.put(job("g"))
+        queue.put(job(client))
+    with pytest.raises(QueueFullError):
+        queue.put(job("g"))
+    queue.drop(greedy[0])
+    queue.put(job("g"))
 
 
 def test_work_that_was_given_up_stops() -> None:
@@ -122,7 +122,7 @@ def test_a_lane_drops_what_nobody_waits_for() -> None:
         for task in given_up:
             task.cancel()
         await asyncio.wait(given_up)
-        assert len(lane.turns) == 1
+        assert len(lane.queue) == 1
         release.set()
         return await other
 
@@ -139,7 +139,7 @@ def slow_proofs(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[str
     """A server on which proofs with a budget of 5 take 5 s, like real ones stopping when given up; what has ended; and
     its model, whose lanes close with the server."""
     model = Served("own", explainer())
-    real, ended = service.ask, []
+    real, ended = service.explain_batch, []
 
     def ask(explainer: grace.Explainer, questions: list[service.Question]) -> list[service.Answer]:
         until = time.monotonic() + (5 if questions[0].limits.get("budget") == 5 else 0)
@@ -149,7 +149,7 @@ def slow_proofs(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[str
         ended.append("whole")
         return real(explainer, questions)
 
-    monkeypatch.setattr(service, "ask", ask)
+    monkeypatch.setattr(service, "explain_batch", ask)
     with serving_app(create_app([model])) as port:
         yield port, ended, model
 
@@ -161,7 +161,7 @@ def hard(row: Any, number: int = 0, budget: float = 5) -> bytes:
 def test_questions_that_were_given_up_hold_up_nobody(slow_proofs: tuple[int, list[str], Served]) -> None:
     port, ended, model = slow_proofs
     row = model.example(1)
-    connections = [dial(port) for _ in range(queues.MOST_OF_ONE + 1)]  # one runs, the others wait
+    connections = [dial(port) for _ in range(queues.MAX_PER_CLIENT + 1)]  # one runs, the others wait
     for i, connection in enumerate(connections):
         connection.sendall(hard(row, i))
     pipelined = dial(port, "127.0.0.3")
@@ -169,7 +169,7 @@ def test_questions_that_were_given_up_hold_up_nobody(slow_proofs: tuple[int, lis
         pipelined.sendall(b"".join(hard(row, 100 + 5 * part + i) for i in range(5)))
         time.sleep(0.1)
     until = time.monotonic() + 20
-    while len(model.slow.turns) < queues.MOST_OF_ONE + 1 and time.monotonic() < until:
+    while len(model.slow.queue) < queues.MAX_PER_CLIENT + 1 and time.monotonic() < until:
         time.sleep(0.02)
     with dial(port) as greedy:
         greedy.sendall(hard(row, 99))
@@ -183,7 +183,7 @@ def test_questions_that_were_given_up_hold_up_nobody(slow_proofs: tuple[int, lis
         assert response(other)[0] == 200
     assert time.monotonic() - begun < 4
     assert ended == ["whole"]
-    assert len(model.slow.turns) == 0
+    assert len(model.slow.queue) == 0
 
 
 def test_others_keep_their_pace_while_many_wait(slow_proofs: tuple[int, list[str], Served]) -> None:
@@ -227,9 +227,9 @@ def test_250_hard_proofs_given_up_then_one_within_its_budget() -> None:
             connections.append(dial(port, f"127.0.1.{1 + i % 5}"))
             connections[-1].sendall(hard(row, i))
         until = time.monotonic() + 30
-        while len(model.slow.turns) < queues.MOST_WAITING - 5 and time.monotonic() < until:
+        while len(model.slow.queue) < queues.MAX_WAITING - 5 and time.monotonic() < until:
             time.sleep(0.05)
-        waiting = len(model.slow.turns)
+        waiting = len(model.slow.queue)
         for connection in connections:
             connection.close()
         begun = time.monotonic()
@@ -237,5 +237,5 @@ def test_250_hard_proofs_given_up_then_one_within_its_budget() -> None:
             other.sendall(hard(row, 1000, budget=5))
             assert response(other)[0] == 200
         took = time.monotonic() - begun
-    assert waiting >= queues.MOST_WAITING - 5
+    assert waiting >= queues.MAX_WAITING - 5
     assert took < 1.5 * alone + 5  # in turn it would take a quarter of an hour

@@ -106,17 +106,19 @@ def _split(pair: str, known: Sequence[str]) -> tuple[str, str] | None:
 def _span(feature: Feature, said: str) -> list[Value | None]:
     """The ends of a range, either of which may be left out; the categories to choose from."""
     from grace.schema.features import Categorical
-    from grace.web.rows import cell
+    from grace.web.rows import parse_cell
 
     if isinstance(feature, Categorical):
         whole = any(str(c) == said for c in feature.categories)
-        return [cell(feature, part.strip()) for part in ([said] if whole else said.split("|"))]
+        return [parse_cell(feature, part.strip()) for part in ([said] if whole else said.split("|"))]
     what = f"--range {feature.name}={said}"
     found: list[list[Value | None]] = []
     failed = GraceError(f"{what}: write it as {feature.name}=low:high; either end may be left out")
     for i in (i for i, c in enumerate(said) if c == ":"):  # times of day have colons too
         try:
-            found.append([cell(feature, end.strip()) if end.strip() else None for end in (said[:i], said[i + 1 :])])
+            found.append(
+                [parse_cell(feature, end.strip()) if end.strip() else None for end in (said[:i], said[i + 1 :])]
+            )
         except GraceError as reason:
             failed = reason
     if not found:

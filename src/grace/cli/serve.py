@@ -139,7 +139,7 @@ def shortened_table(path: str) -> pd.DataFrame:
     from grace.cli.terminal import read_table
     from grace.web import examples
 
-    table, most = read_table(path, lenient=True), examples.MOST_ROWS
+    table, most = read_table(path, lenient=True), examples.MAX_ROWS
     if len(table) > most:
         click.echo(f"{path} has {len(table):,} rows; the page goes through the first {most:,}.", err=True)
         table = table.head(most).copy()  # without the memory of the others

@@ -1,11 +1,11 @@
-"""The page behind `grace serve`, its JSON API, and what it shares with the pages of studies.
+"""The page of `grace serve`, its JSON API, and what the studies' pages share with it.
 
-pages           the routes of the page, and the error handlers of page and API; views fills the templates
-api             the routes of the JSON API
-service         models on offer; queues, one worker thread each with fair turns per client
-rows            a row as people send it: cells, CSV, JSON; examples are the rows to browse
-state           everything a page shows, as the query of its address; aims, what a number should have been
-cards           a feature as inputs
-middleware      limits, headers, clients that leave; hosts, which names are served
-server          uvicorn with deadlines
+pages       the app: routes of the page, error handlers; views renders the templates
+api         routes of the JSON API
+service     served models; queues are their worker threads, with fair turns per client
+rows        parsing of rows: cells, CSV, JSON; examples are the rows to browse
+state       the state of a page as the query of its URL; aims are targets of a number
+cards       a feature as form inputs
+middleware  limits, headers, cancellation; hosts checks host names and origins
+server      uvicorn with deadlines
 """

@@ -1,4 +1,4 @@
-"""A feature as inputs: its value to move, and what limits its changes."""
+"""A feature as form inputs: its value, and the limits on its changes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.shortening import shortened
 from grace.text import sentence
 from grace.text.languages import load
-from grace.web.rows import plainly, written
+from grace.web.rows import format_cell, format_value
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Explanation
     from grace.schema.schema import Schema
     from grace.web.state import State
 
-STEPS = 100  # of a slider, about
+STEPS = 100  # approximate number of slider steps
 
 
 @dataclass(frozen=True)
 class Card:
-    """One feature of the page; `would` is its value in the answer, if it differs there. A value of None is missing."""
+    """One feature of the form; `would` is its value in the answer, if it differs there. None is a missing value."""
 
     key: str
     feature: Feature
@@ -32,7 +32,7 @@ class Card:
     value: Value | None
     moved: Value | None
     would: Value | None
-    would_said: str
+    would_text: str
     state: State
     code: str
 
@@ -42,7 +42,7 @@ class Card:
 
     @property
     def short(self) -> str:
-        """The label, cut in the middle where it is long."""
+        """The label, shortened in the middle."""
         return shortened(self.label)
 
     @property
@@ -51,35 +51,35 @@ class Card:
 
     @property
     def now(self) -> str:
-        """The moved value, as the input holds it."""
-        return written(self.feature, self.moved)
+        """The changed value, as the input holds it."""
+        return format_cell(self.feature, self.moved)
 
     @property
     def own(self) -> str:
-        return written(self.feature, self.value)
+        return format_cell(self.feature, self.value)
 
     @property
-    def said(self) -> str:
+    def value_text(self) -> str:
         words = load(self.code).PAGE
         if self.value is None:
             return words["is_missing"]
         if isinstance(self.feature, Categorical):
-            said = sentence.category(self.feature, self.value, self.code)
+            value_text = sentence.category(self.feature, self.value, self.code)
         else:
-            said = sentence.value(self.feature, self.value, self.code, self.code)
-        return words["is_filled" if self.name in self.state.filled else "is"].format(value=said)
+            value_text = sentence.value(self.feature, self.value, self.code, self.code)
+        return words["is_filled" if self.name in self.state.filled else "is"].format(value=value_text)
 
     @property
     def kind(self) -> str:
         """The type of the input of a number."""
         held = (self.now, self.own, *self.ends)
-        if not is_date(self.feature) or not all(map(_spelt, held)):
+        if not is_date(self.feature) or not all(map(_is_spelled_out, held)):
             return "number"
         return "date" if all(len(cell) in (0, 10) for cell in held) else "datetime-local"
 
     @property
     def fixed(self) -> bool:
-        """Whether the schema itself forbids changes."""
+        """Whether the schema forbids changes."""
         return self.feature.fixed
 
     @property
@@ -89,12 +89,12 @@ class Card:
 
     @property
     def first(self) -> bool:
-        """Whether it belongs to the top of the list."""
+        """Whether it is listed first: changed, in the answer, or limited."""
         return self.would is not None or self.moved != self.value or self.limited
 
     @property
     def slider(self) -> tuple[str, str, str] | None:
-        """Least, most and step of the slider; it reaches every value in play. A date has none."""
+        """Minimum, maximum and step of the slider, which covers all values in use; None for dates."""
         assert isinstance(self.feature, Numeric)
         if is_date(self.feature):
             return None
@@ -103,7 +103,7 @@ class Card:
         low, high = min(ends), max(ends)
         if low == high or not math.isfinite(high - low):
             return None
-        step = 1.0 if self.feature.integer else _nice((high - low) / STEPS)
+        step = 1.0 if self.feature.integer else _round_step((high - low) / STEPS)
         low, high = math.floor(low / step) * step, math.ceil(high / step) * step
         digits = max(0, -math.floor(math.log10(step)))
         return f"{low:.{digits}f}", f"{high:.{digits}f}", f"{step:.{digits}f}"
@@ -115,7 +115,7 @@ class Card:
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """The range that holds anyway, in words."""
+        """The schema's range as text."""
         assert isinstance(self.feature, Numeric)
         number = date_text if is_date(self.feature) else lambda v: sentence.number(sentence.decimal(v), self.code)
         low, high = (number(v) if math.isfinite(v) else load(self.code).PAGE["any"] for v in self.feature.bounds)
@@ -123,26 +123,28 @@ class Card:
 
     @property
     def options(self) -> list[tuple[str, str, bool]]:
-        """Categories: value, words, and whether a change may choose it."""
+        """Categories as (value, label, whether a change may choose it)."""
         assert isinstance(self.feature, Categorical)
         feature = self.feature
-        return [(plainly(c), sentence.category(feature, c, self.code), c in feature.open) for c in feature.categories]
+        return [
+            (format_value(c), sentence.category(feature, c, self.code), c in feature.open) for c in feature.categories
+        ]
 
     @property
-    def barred(self) -> set[str]:
-        return {plainly(c) for c in self.state.never.get(self.name, ())}
+    def excluded(self) -> set[str]:
+        return {format_value(c) for c in self.state.never.get(self.name, ())}
 
     @property
     def ends(self) -> tuple[str, str]:
-        """One's own range, as the inputs hold it."""
-        low, high = (written(self.feature, end.get(self.name)) for end in (self.state.low, self.state.high))
+        """The user's own range, as the inputs hold it."""
+        low, high = (format_cell(self.feature, end.get(self.name)) for end in (self.state.low, self.state.high))
         return low, high
 
 
 def cards(schema: Schema, state: State, e: Explanation | None) -> list[Card]:
-    """A card for each feature, in the order and the language of the schema."""
+    """A card per feature, in the order and language of the schema."""
     new = {} if e is None else {c.name: c.new for c in (*e.changes, *e.follow_on)}
-    said = {} if e is None else would_be(e)
+    value_text = {} if e is None else would_be(e)
     now = state.now
     code = schema.language
     return [
@@ -153,7 +155,7 @@ def cards(schema: Schema, state: State, e: Explanation | None) -> list[Card]:
             state.row[f.name],
             now[f.name],
             new.get(f.name),
-            said.get(f.name, ""),
+            value_text.get(f.name, ""),
             state,
             code,
         )
@@ -162,18 +164,18 @@ def cards(schema: Schema, state: State, e: Explanation | None) -> list[Card]:
 
 
 def would_be(e: Explanation) -> dict[str, str]:
-    """What each feature of the answer would be, in words; what moves along is a consequence."""
+    """The new value of each changed feature as text; dependent changes have another wording."""
     words = load(e.words.language).PAGE
     changed = {c.name: words["would_be"].format(value=value(e, c, c.new)) for c in e.changes}
     return changed | {c.name: words["would_then_be"].format(value=value(e, c, c.new)) for c in e.follow_on}
 
 
-def _spelt(cell: str) -> bool:
-    """Whether a date, as an input holds it, is spelt as one and not as a number of days; an empty one may be."""
+def _is_spelled_out(cell: str) -> bool:
+    """Whether a date is in ISO format rather than a number of days, or empty."""
     return "-" in cell[1:] or not cell
 
 
-def _nice(step: float) -> float:
-    """1, 2 or 5 times a power of ten, at least as large."""
+def _round_step(step: float) -> float:
+    """The next 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(power * n for n in (1, 2, 5, 10) if power * n >= step * (1 - 1e-9))

@@ -1,8 +1,8 @@
-"""Which names a server answers to, and whose pages may send to it.
+"""Which host names a server answers to, and which pages may send requests to it.
 
-A page of any website can make a browser send requests to this machine. Two checks keep them out: the `Host` that was
-asked for has to be one that is served (an attacker's name that was made to point here, DNS rebinding, is not), and
-what is sent has to come from a page of this very server (`Sec-Fetch-Site`, `Origin`). Programs send neither header.
+Any website can make a browser send requests to this machine. Two checks prevent that: the `Host` header has to be a
+served name (against DNS rebinding), and requests that change something have to come from this server's own pages
+(`Sec-Fetch-Site`, `Origin`). Other programs send neither header.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ READING = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True)
 class Hosts:
-    """The names that are served: `own` by where the server listens, `allowed` by request ("*" for any name), and
-    with `numeric` every address that is written in numbers: nobody can make such a name point elsewhere."""
+    """Served host names: `own` from the address listened at, `allowed` as configured ("*" for any), and with `numeric`
+    every IP address, which no DNS record can redirect."""
 
     own: frozenset[str] = frozenset()
     allowed: frozenset[str] = frozenset({ANY})
     numeric: bool = False
 
     def serve(self, host: str) -> bool:
-        """Whether a `Host` header, port included, names this server."""
+        """Whether a `Host` header (with port) names this server."""
         name = name_of(host)
         if ANY in self.allowed or name in self.own or name in self.allowed:
             return True
         return self.numeric and _address(name) is not None
 
     def cross_site(self, method: str, headers: Mapping[str, str]) -> bool:
-        """Whether a page of another site makes this request. Following a link from there is no offence."""
+        """Whether another site's page makes this request. Following a link from there is allowed."""
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         if method in READING:
             followed = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
@@ -57,8 +57,8 @@ class Hosts:
 
 
 def hosts_of(host: str, allowed: Iterable[str] = ()) -> Hosts:
-    """The names of a server that listens at `host`. At 0.0.0.0 or ::, those of this machine and all numeric addresses.
-    Names in `allowed` may be joined by commas."""
+    """The host names of a server that listens at `host`; at 0.0.0.0 or :: this machine's names and all IP addresses.
+    Names in `allowed` may be separated by commas."""
     names = frozenset(_checked(name) for name in comma_separated(allowed))
     address = _address(host)
     if host and not (address is not None and address.is_unspecified):
@@ -69,7 +69,7 @@ def hosts_of(host: str, allowed: Iterable[str] = ()) -> Hosts:
 
 
 def client_of(address: str) -> str:
-    """Who a request is from, for limits: the address, of IPv6 the network that one customer has."""
+    """The client of a request for rate limits: the address, for IPv6 its /64 network."""
     found = _address(address)
     if isinstance(found, ipaddress.IPv6Address):
         return str(found.ipv4_mapped or ipaddress.IPv6Network((found, 64), strict=False))
@@ -77,7 +77,7 @@ def client_of(address: str) -> str:
 
 
 def name_of(host: str) -> str:
-    """The name in "name:port", in the one form in which names are compared; empty if there is none."""
+    """The normalised name in "name:port"; empty if there is none."""
     try:
         return (urlsplit(f"//{host}").hostname or "").removesuffix(".")
     except ValueError:

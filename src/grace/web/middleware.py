@@ -1,4 +1,6 @@
-"""What stands before every page: who may ask, how much may be sent and in which time, headers, and who has left."""
+"""ASGI middleware before every page: host and origin checks, limits on size and time, headers, cancellation on
+disconnect.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from grace.web.hosts import Hosts, client_of
 from grace.web.queues import CLIENT
 
-MOST_BYTES = 1 << 20
-BODY_SECONDS = 30.0  # for all of it, however it trickles
+MAX_BYTES = 1 << 20
+BODY_SECONDS = 30.0
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-CHUNK = 1 << 16  # bytes that are parsed before others have a turn
+CHUNK = 1 << 16  # bytes parsed between two task switches
 
-TOO_LONG = f"What was sent is too long; the most is {MOST_BYTES >> 20} MB."
+TOO_LONG = f"What was sent is too long; the most is {MAX_BYTES >> 20} MB."
 TOO_SLOW = f"What was sent did not arrive within {BODY_SECONDS:.0f} seconds. Send it again."
 OTHER_SITE = "This was sent by a page of another site. Open this server's own page and send it from there."
 OTHER_HOST = "This server does not go by that name. Use its own address, or start it with --allow-host."
@@ -30,7 +32,7 @@ HEADERS = {
     "form-action 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # not no-referrer, with which browsers do not say where a form comes from
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers omit the Origin of forms
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -40,38 +42,37 @@ PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 class CachedStaticFiles(StaticFiles):
-    """Files that a browser may keep, if it asks each time whether they have changed."""
+    """Static files that browsers cache and revalidate."""
 
-    def file_response(self, *given: Any, **named: Any) -> Response:
-        response = super().file_response(*given, **named)
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
         response.headers["Cache-Control"] = "no-cache"
         return response
 
 
 class Reply:
-    """Sends an answer, with the headers that it does not have; to HEAD without its body."""
+    """Sends a response with default headers added; without body for HEAD."""
 
-    def __init__(self, send: Send, headers: Mapping[str, str], *, silent: bool) -> None:
-        self.send, self.silent, self.done = send, silent, False
+    def __init__(self, send: Send, headers: Mapping[str, str], *, omit_body: bool) -> None:
+        self.send, self.omit_body, self.done = send, omit_body, False
         self.headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            given = list(message.get("headers", []))
-            has = {name.lower() for name, _ in given}
-            message = {**message, "headers": [*given, *(h for h in self.headers if h[0] not in has)]}
+            present = list(message.get("headers", []))
+            names = {name.lower() for name, _ in present}
+            message = {**message, "headers": [*present, *(h for h in self.headers if h[0] not in names)]}
         elif message["type"] == "http.response.body":
             self.done = not message.get("more_body", False)
-            message = {**message, "body": b""} if self.silent else message
+            message = {**message, "body": b""} if self.omit_body else message
         await self.send(message)
 
 
 class Guard:
-    """An app that only its own pages and programs can send to, no more than MOST_BYTES, within BODY_SECONDS.
+    """Admits requests to served hosts from own pages and programs, of at most MAX_BYTES within BODY_SECONDS.
 
-    `refuse` makes the answer to anything else. HEAD is answered wherever GET is. With `abandon`, work for a client that
-    has gone away is cancelled; without, what was sent in full is done all the same.
-    """
+    `refuse` makes the response to others. HEAD is answered wherever GET is. With `cancel_on_disconnect`, the work for a
+    disconnected client is cancelled."""
 
     def __init__(
         self,
@@ -80,43 +81,44 @@ class Guard:
         refuse: Callable[[Request, str, int], Response],
         headers: Mapping[str, str] = HEADERS,
         hosts: Hosts | None = None,
-        abandon: bool = False,
+        cancel_on_disconnect: bool = False,
     ) -> None:
         self.app, self.refuse, self.headers = app, refuse, headers
-        self.hosts, self.abandon = hosts or Hosts(), abandon
+        self.hosts, self.cancel_on_disconnect = hosts or Hosts(), cancel_on_disconnect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        reply = Reply(send, self.headers, silent=scope["method"] == "HEAD")
+        reply = Reply(send, self.headers, omit_body=scope["method"] == "HEAD")
         try:
-            self._admit(request)
+            self._check_origin(request)
             body = await read_body(receive)
         except HTTPException as reason:
             response = self.refuse(request, str(reason.detail), reason.status_code)
-            response.headers["Connection"] = "close"  # whatever else is being sent
+            response.headers["Connection"] = "close"
             await response(scope, receive, reply)
             return
         if body is None:
             return
         CLIENT.set(client_of(request.client.host) if request.client else "")
-        method = "GET" if reply.silent else scope["method"]
+        method = "GET" if reply.omit_body else scope["method"]
         await self._answer({**scope, "method": method}, Body(body, receive), reply)
 
-    def _admit(self, request: Request) -> None:
+    def _check_origin(self, request: Request) -> None:
         if not self.hosts.serve(request.headers.get("host", "")):
             raise HTTPException(421, OTHER_HOST)
         if self.hosts.cross_site(request.method, request.headers):
             raise HTTPException(403, OTHER_SITE)
 
     async def _answer(self, scope: Scope, body: Body, reply: Reply) -> None:
-        """Run the app beside a watch for the client's leaving."""
+        """Run the app, and watch for a disconnect."""
         work = asyncio.ensure_future(self.app(scope, body, reply))
-        watch = asyncio.ensure_future(body.wait_for_leaving())
+        disconnect = asyncio.ensure_future(body.wait_for_disconnect())
         try:
-            await asyncio.wait({work, watch} if self.abandon else {work}, return_when=asyncio.FIRST_COMPLETED)
+            awaited = {work, disconnect} if self.cancel_on_disconnect else {work}
+            await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
             if not work.done() and not reply.done:
                 work.cancel()
                 await asyncio.wait({work})
@@ -124,12 +126,12 @@ class Guard:
                 return
             await work
         finally:
-            watch.cancel()
+            disconnect.cancel()
             work.cancel()
 
 
 async def read_body(receive: Receive) -> bytes | None:
-    """All that was sent; None if the client has left meanwhile."""
+    """The request body; None if the client disconnects."""
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -138,7 +140,7 @@ async def read_body(receive: Receive) -> bytes | None:
                 if message["type"] != "http.request":
                     return None
                 body += message.get("body", b"")
-                if len(body) > MOST_BYTES:
+                if len(body) > MAX_BYTES:
                     raise HTTPException(413, TOO_LONG)
                 if not message.get("more_body", False):
                     return bytes(body)
@@ -147,32 +149,32 @@ async def read_body(receive: Receive) -> bytes | None:
 
 
 class Body:
-    """A body that was received, to be received again by the app, in parts between which others have a turn."""
+    """Replays a received body to the app in chunks, yielding to other tasks in between."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self.parts = deque(body[at : at + CHUNK] for at in range(0, max(1, len(body)), CHUNK))
         self.receive = receive
-        self.left = asyncio.Event()
+        self.disconnected = asyncio.Event()
 
     async def __call__(self) -> Message:
         if not self.parts:
-            await self.left.wait()
+            await self.disconnected.wait()
             return {"type": "http.disconnect"}
         await asyncio.sleep(0)
         part = self.parts.popleft()
         return {"type": "http.request", "body": part, "more_body": bool(self.parts)}
 
-    async def wait_for_leaving(self) -> None:
+    async def wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
-        self.left.set()
+        self.disconnected.set()
 
 
 def allowed_methods(app: FastAPI, scope: Scope) -> str:
-    """The methods that an address takes, for the header `Allow`; within a folder of files no route matches."""
+    """The methods of a URL for the header `Allow`; for static files, which no route matches, GET."""
 
-    def takes(method: str) -> bool:
+    def matches(method: str) -> bool:
         return any(route.matches({**scope, "method": method})[0] is Match.FULL for route in app.routes)
 
-    found = [method for method in METHODS if takes(method)] or ["GET"]
-    return ", ".join([*found, "HEAD"] if "GET" in found else found)
+    allowed = [method for method in METHODS if matches(method)] or ["GET"]
+    return ", ".join([*allowed, "HEAD"] if "GET" in allowed else allowed)

@@ -1,4 +1,6 @@
-"""The page: choose a row, see why, and try what else would do. Works as plain forms; htmx makes it live."""
+"""The FastAPI app: page, downloads, JSON API and error handlers. The page works as plain forms; htmx updates parts of
+it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from email.message import Message
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
-from starlette.exceptions import HTTPException as Refusal
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from grace import __version__
 from grace.errors import GraceError
@@ -24,24 +26,24 @@ from grace.schema.words import DEFAULT
 from grace.text import languages
 from grace.text.sentence import Saying
 from grace.web import api
-from grace.web.aims import USUAL_AIM
+from grace.web.aims import DEFAULT_AIM
 from grace.web.hosts import Hosts
-from grace.web.middleware import HEADERS, MOST_BYTES, PICTURE_POLICY, CachedStaticFiles, Guard, allowed_methods
-from grace.web.queues import MOST_OF_ONE, BusyError, GreedyError
+from grace.web.middleware import HEADERS, MAX_BYTES, PICTURE_POLICY, CachedStaticFiles, Guard, allowed_methods
+from grace.web.queues import MAX_PER_CLIENT, ClientLimitError, QueueFullError
 from grace.web.rows import parse_table, read_row
 from grace.web.service import Answer, Served
 from grace.web.state import State, read_state
 from grace.web.views import Pages, message
 
 BUSY = "Too many questions are waiting. Try again in a moment."
-GREEDY = f"{MOST_OF_ONE} questions of yours are waiting already. Wait for some of their answers, then ask again."
+OVER_LIMIT = f"{MAX_PER_CLIENT} questions of yours are waiting already. Wait for some of their answers, then ask again."
 BROKEN = "Something went wrong here. The server's log says what."
 RETRY = {"Retry-After": "5"}
 NO_FILE = "There is no such file; there are json, html, svg, png."
 
 
 def preferred(accepted: str, schema: Schema) -> str:
-    """The language that a browser asks for (RFC 9110, Accept-Language), if the schema has words in it; else the
+    """The language with the highest weight in Accept-Language (RFC 9110) that the schema has words in; else the
     schema's own."""
     known = {schema.language, *schema.translations}
     for part in sorted(accepted.split(","), key=quality, reverse=True):
@@ -52,7 +54,7 @@ def preferred(accepted: str, schema: Schema) -> str:
 
 
 def quality(part: str) -> float:
-    """The weight of one of the languages that a browser asks for."""
+    """The weight (q value) of a part of Accept-Language."""
     try:
         return float(part.partition("q=")[2].strip() or 1)
     except ValueError:
@@ -60,30 +62,30 @@ def quality(part: str) -> float:
 
 
 def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
-    """The page and the API of one or more models, under the names in `hosts`; any name if none are given."""
+    """The app of one or more models; it answers to any host name unless `hosts` is given."""
     if not models:
         raise GraceError("there is no model to serve; give a directory, or --demo")
     offered = {m.name: m for m in models}
     pages = Pages(offered)
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def close_workers(app: FastAPI) -> AsyncIterator[None]:
         yield
         for served in models:
             served.close()
 
-    app = FastAPI(title="GRACE", version=__version__, docs_url=None, redoc_url=None, lifespan=life)
+    app = FastAPI(title="GRACE", version=__version__, docs_url=None, redoc_url=None, lifespan=close_workers)
     app.mount("/static", CachedStaticFiles(packages=[("grace.web", "static")]))
     app.include_router(api.router(offered))
-    look = TEMPLATES.get_template("look.css").render()
+    stylesheet = TEMPLATES.get_template("look.css").render()
 
-    @app.get("/health", summary="Whether the server answers, and for which models", responses=api.REFUSED_READING)
+    @app.get("/health", summary="Whether the server answers, and for which models", responses=api.GET_ERRORS)
     async def health() -> api.Health:
         return api.Health(status="ok", models=list(offered), version=__version__)
 
     @app.get("/look.css", include_in_schema=False)
     def colours() -> Response:
-        return Response(look, media_type="text/css")
+        return Response(stylesheet, media_type="text/css")
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
@@ -126,47 +128,47 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
         return await download(served, found, kind, state.saying)
 
     @app.post("/row", include_in_schema=False)
-    async def own_row(request: Request) -> Response:
-        sent = await sent_fields(request)
-        served = offered.get(sent.get("model", ""), models[0])
-        asked = sent.get("language", "")
-        language = asked if asked in languages.names() and asked != served.schema.language else ""
-        number = sent.get("number", "").strip() or "0"
+    async def submit_row(request: Request) -> Response:
+        fields = await form_fields(request)
+        served = offered.get(fields.get("model", ""), models[0])
+        requested = fields.get("language", "")
+        language = requested if requested in languages.names() and requested != served.schema.language else ""
+        number = fields.get("number", "").strip() or "0"
         try:
             if not (number.isascii() and number.isdigit() and len(number) < 10):
                 raise GraceError("row {number!r}: give a whole number; 0 is the first", number=number)
-            pasted = sent.get("file", "").strip() or sent.get("text", "")
+            pasted = fields.get("file", "").strip() or fields.get("text", "")
             table = await asyncio.to_thread(parse_table, pasted, int(number))
-            fill = served.schema.names if sent.get("impute") == "yes" else ()
+            fill = served.schema.names if fields.get("impute") == "yes" else ()
             row, filled = await asyncio.to_thread(read_row, served.schema, table, fill)
         except GraceError as reason:
             state = replace(read_state([("model", served.name)], offered)[0], language=language)
-            return await pages.page(state, [], wrong=reason, pasted=sent.get("text", ""))
+            return await pages.page(state, [], wrong=reason, pasted=fields.get("text", ""))
         state = State(model=served.name, row=row, filled=filled, language=language)
         return RedirectResponse(pages.address(state), 303)
 
     @app.get("/api", include_in_schema=False)
-    def described() -> Response:
+    def api_page() -> Response:
         served = models[0]
-        more = {"against": USUAL_AIM} if served.of_numbers else {"prove": True}
+        more = {"against": DEFAULT_AIM} if served.is_regression else {"prove": True}
         body = json.dumps({"row": served.typical(), "max_features": 2, **more}, ensure_ascii=False, indent=1)
-        parts = {"routes": api.described(app.openapi()), "shown": body, "served": served, **pages.common(DEFAULT)}
+        parts = {"routes": api.route_table(app.openapi()), "shown": body, "served": served, **pages.common(DEFAULT)}
         return pages.show("api.html", parts)
 
-    refusals(app, pages, hosts)
+    add_error_handlers(app, pages, hosts)
     return app
 
 
-def refusals(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
-    """Teach the app what to refuse, and what to say."""
+def add_error_handlers(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
+    """Add the middleware and the exception handlers: JSON for the API, HTML for the page."""
 
     def refuse(
         request: Request, reason: str | GraceError, status: int, headers: dict[str, str] | None = None
     ) -> Response:
         error = GraceError(reason) if isinstance(reason, str) else reason
         if request.url.path.startswith("/api/") or request.url.path == "/health":
-            said = str(error).encode("utf-8", "replace").decode()  # JSON may hold half a character
-            return JSONResponse({"error": said}, status, headers)
+            text = str(error).encode("utf-8", "replace").decode()  # JSON may hold lone surrogates
+            return JSONResponse({"error": text}, status, headers)
         part = "HX-Request" in request.headers
         code = pages.code_of(*(request.query_params.get(key, "") for key in ("language", "model")))
         parts = {**pages.common(code), "message": message(error, code)}
@@ -174,7 +176,7 @@ def refusals(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
         response.headers.update(headers or {})
         return response
 
-    app.add_middleware(Guard, refuse=refuse, hosts=hosts, abandon=True)
+    app.add_middleware(Guard, refuse=refuse, hosts=hosts, cancel_on_disconnect=True)
 
     @app.exception_handler(GraceError)
     def wrong(request: Request, reason: Exception) -> Response:
@@ -184,37 +186,37 @@ def refusals(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, reason: Exception) -> Response:
         assert isinstance(reason, RequestValidationError)
-        return refuse(request, api.said(reason), 422)
+        return refuse(request, api.validation_message(reason), 422)
 
-    @app.exception_handler(BusyError)
+    @app.exception_handler(QueueFullError)
     def busy(request: Request, reason: Exception) -> Response:
         return refuse(request, BUSY, 503, RETRY)
 
-    @app.exception_handler(GreedyError)
+    @app.exception_handler(ClientLimitError)
     def greedy(request: Request, reason: Exception) -> Response:
-        return refuse(request, GREEDY, 429, RETRY)
+        return refuse(request, OVER_LIMIT, 429, RETRY)
 
-    @app.exception_handler(Refusal)
+    @app.exception_handler(StarletteHTTPException)
     def refused(request: Request, reason: Exception) -> Response:
-        assert isinstance(reason, Refusal)
+        assert isinstance(reason, StarletteHTTPException)
         words = {404: "There is no such page.", 405: "This address cannot be used like that."}
-        own = isinstance(reason, HTTPException) or reason.status_code not in words
+        has_message = isinstance(reason, HTTPException) or reason.status_code not in words
         headers = {"Allow": allowed_methods(app, request.scope)} if reason.status_code == 405 else None
-        message = str(reason.detail) if own else words[reason.status_code]
+        message = str(reason.detail) if has_message else words[reason.status_code]
         return refuse(request, message, reason.status_code, headers)
 
     @app.exception_handler(Exception)
     def broken(request: Request, reason: Exception) -> Response:
-        return refuse(request, BROKEN, 500, HEADERS)  # this one is made outside the guard
+        return refuse(request, BROKEN, 500, HEADERS)  # sent outside the middleware
 
 
 KINDS = {"json": "application/json", "html": "text/html", "svg": "image/svg+xml", "png": "image/png"}
 
 
 async def download(served: Served, answer: Answer, kind: str, saying: Saying) -> Response:
-    """The file in the language of `saying`; drawing a PNG takes its turn among the slow work. JSON has the words of the
-    schema, which hold the translations, and the sentence."""
-    e = answer.e if kind == "json" else answer.spoken(saying.get("language") or served.schema.language).e
+    """The explanation as a file, in the language of `saying`. PNGs are drawn by the slow worker; JSON keeps the
+    schema's own words."""
+    e = answer.e if kind == "json" else answer.translated(saying.get("language") or served.schema.language).e
     if kind == "png":
         content: str | bytes = await served.slow.run(lambda _: png(e))
     elif kind == "json":
@@ -234,19 +236,19 @@ def png(e: Explanation) -> bytes:
     return out.getvalue()
 
 
-MOST_FIELDS = 20  # the page's own form has five and a file
+MAX_FIELDS = 20  # the page's form has five and a file
 
 
-async def sent_fields(request: Request) -> dict[str, str]:
-    """The fields of a multipart form as text, a file like any other field."""
+async def form_fields(request: Request) -> dict[str, str]:
+    """The fields of a multipart form as text; a file is a field like others."""
     kind = Message()
     kind["content-type"] = request.headers.get("content-type", "")
     if kind.get_content_type() != "multipart/form-data":
         raise HTTPException(415, "Send the row by the form on the page, or to /api/explain as JSON.")
-    if (kind.get_content_charset() or "utf-8") != "utf-8":  # some of Python's decoders take the square of the length
+    if (kind.get_content_charset() or "utf-8") != "utf-8":  # some of Python's decoders take quadratic time
         raise HTTPException(415, "Send the form in UTF-8.")
     fields: dict[str, str] = {}
-    async with request.form(max_files=1, max_fields=MOST_FIELDS, max_part_size=MOST_BYTES) as form:
+    async with request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_BYTES) as form:
         for name, value in form.multi_items():
             fields[name] = value if isinstance(value, str) else (await value.read()).decode("utf-8", "replace")
     return fields

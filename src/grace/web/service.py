@@ -1,8 +1,8 @@
-"""Models on offer. Each explains in threads of its own, so that the server never waits for an answer.
+"""Served models: prediction and explanation in worker threads, so that the event loop never blocks.
 
-A model has three lanes with a copy of the explainer each: predictions do not queue behind answers, nor these behind
-proofs. One thread per lane keeps the explainer's own records safe. Plain questions that wait together and differ in
-the row alone are asked together: an answer is the same in a batch, and ten cost little more than one.
+Each model has three workers with a copy of the explainer each: predictions do not wait for explanations, nor those for
+proofs. An explainer's caches are used by one thread only. Waiting questions that differ only in the row are explained
+as one batch, which changes no answer.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from grace.explain.explainer import Explainer
 from grace.explain.explanation import Explanation
 from grace.pictures import svg_columns
 from grace.schema.features import Value
+from grace.schema.frames import all_said
 from grace.schema.schema import Schema
 from grace.text.vocabulary import schema_words, with_class_words
 from grace.web.examples import table_examples, training_examples
 from grace.web.queues import Worker
-from grace.web.rows import Cells, read_row, sent
+from grace.web.rows import Cells, check_row_number, plain_cell, read_row
 
-MOST_KEPT = 256  # answers that are remembered
-BUDGET = 1.0  # seconds for a proof
+MAX_CACHED = 256  # answers per model
+BUDGET = 1.0  # seconds of a proof
 
 
 @dataclass(frozen=True)
 class RowQuestion:
-    """What is asked of a model: a row, the names of the cells that were `filled` in, and arguments of
-    `Explainer.explain`; `drawn` asks for pictures too."""
+    """A row to explain, the names of its imputed cells (`filled`), and arguments of `Explainer.explain` (`limits`)."""
 
     row: Mapping[str, Value | None]
     limits: Mapping[str, Any] = field(default_factory=dict)
     filled: tuple[str, ...] = ()
-    drawn: bool = True
+    with_pictures: bool = True
 
     @property
-    def terms(self) -> str:
+    def batch_key(self) -> str:
         return repr(sorted(self.arguments.items()))
 
     @property
@@ -50,39 +50,39 @@ class RowQuestion:
         return {**self.limits, "missing": "fill"} if self.filled else dict(self.limits)
 
     @property
-    def given(self) -> dict[str, Value | None]:
-        """The row as it was given: cells that were filled in are missing, so that the answer can say so."""
+    def raw_row(self) -> dict[str, Value | None]:
+        """The row before imputation: imputed cells are None, so that the explanation names them."""
         return {name: None if name in self.filled else value for name, value in self.row.items()}
 
     @property
     def key(self) -> Hashable:
-        return self.terms, repr(list(self.given.items())), self.drawn
+        return self.batch_key, repr(list(self.raw_row.items())), self.with_pictures
 
     @property
-    def hard(self) -> bool:
+    def is_slow(self) -> bool:
         return bool(self.limits.get("prove")) or self.limits.get("n", 1) > 1
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An explanation with its pictures, in columns, in the language of the schema."""
+    """An explanation with its pictures by column, in the schema's language; `translations` caches other languages."""
 
     e: Explanation
     columns: list[list[str]]
-    others: dict[str, Answer] = field(default_factory=dict, compare=False)
+    translations: dict[str, Answer] = field(default_factory=dict, compare=False)
 
-    def spoken(self, code: str) -> Answer:
-        """The same in another language."""
+    def translated(self, code: str) -> Answer:
+        """The answer in another language."""
         if code == self.e.words.language:
             return self
-        if code not in self.others:
+        if code not in self.translations:
             e = self.e.in_language(code)
-            self.others[code] = Answer(e, svg_columns(e, e.backdrop()) if self.columns else [])
-        return self.others[code]
+            self.translations[code] = Answer(e, svg_columns(e, e.backdrop()) if self.columns else [])
+        return self.translations[code]
 
 
 class Served:
-    """A model with its example rows."""
+    """A model on offer, with its example rows."""
 
     def __init__(
         self,
@@ -93,59 +93,58 @@ class Served:
         *,
         rows: pd.DataFrame | None = None,
     ) -> None:
-        """`first` are rows to show before the training rows, and `note` is about the first (a text, or a key of
-        `grace.text.languages.Language.PAGE`); `rows` is a table to go through instead."""
+        """`first` holds rows to show before the training rows, `note` a text (or key of
+        `grace.text.languages.Language.PAGE`) about the first; `rows` is a table to browse instead."""
         self.name, self.note = name, note
         self.schema: Schema = explainer.schema
         self.task = explainer.model.task
-        self.of_numbers = self.task == "regression"
-        self.spread = explainer.spread() if self.of_numbers else 1.0
+        self.is_regression = self.task == "regression"
+        self.spread = explainer.spread() if self.is_regression else 1.0
         self.classes = explainer.model.classes
         self.cutoffs = () if explainer.model.cutoffs is None else explainer.model.cutoffs.named
         self.settings = explainer.settings
-        self.most = min(explainer.settings.max_features, len(self.schema))
-        self.instant, self.quick, self.slow = Worker(explainer), Worker(copied(explainer)), Worker(copied(explainer))
+        self.max_features = min(explainer.settings.max_features, len(self.schema))
+        self.instant = Worker(explainer)
+        self.quick, self.slow = (Worker(copy_explainer(explainer)) for _ in range(2))
         self.answers: OrderedDict[Hashable, Answer] = OrderedDict()
         self.own_table = rows is not None
-        found = training_examples(explainer, first) if rows is None else table_examples(explainer, rows)
-        self.examples, self.extra, self.faults = found.rows, found.extra, found.faults
-        self.example_classes = found.codes
-        self._spoken: dict[str, Schema] = {}
+        examples = training_examples(explainer, first) if rows is None else table_examples(explainer, rows)
+        self.examples, self.extra, self.example_errors = examples.rows, examples.extra, examples.errors
+        self.example_classes = examples.codes
+        self._translations: dict[str, Schema] = {}
 
-    def spoken(self, code: str) -> Schema:
+    def translated(self, code: str) -> Schema:
         """The schema in a language, with words for clusters."""
-        if code not in self._spoken:
+        if code not in self._translations:
             words = schema_words(self.schema, code)
-            self._spoken[code] = with_class_words(words, self.task, self.classes, (), None)
-        return self._spoken[code]
+            self._translations[code] = with_class_words(words, self.task, self.classes, (), None)
+        return self._translations[code]
 
-    def sent(self, number: int) -> dict[str, Any]:
-        """The cells of an example row as they are in the table; 0 is the first."""
-        if not 0 <= number < len(self.examples):
-            message = "row {row} is not there; the rows are 0 to {last}"
-            raise GraceError(message, row=number, last=len(self.examples) - 1)
+    def raw_example(self, number: int) -> dict[str, Any]:
+        """The cells of an example row as in the table."""
+        check_row_number(number, len(self.examples))
         row = self.examples.iloc[number]
-        return {name: sent(row[name]) for name in self.schema.names}
+        return {name: plain_cell(row[name]) for name in self.schema.names}
 
-    def read(self, number: int, fill: Collection[str] = ()) -> tuple[Cells, tuple[str, ...]]:
-        """An example row, and which of its missing cells were filled in."""
-        if number in self.faults:
-            raise GraceError(self.faults[number])
-        return read_row(self.schema, self.sent(number), fill)
+    def read_example(self, number: int, fill: Collection[str] = ()) -> tuple[Cells, tuple[str, ...]]:
+        """An example row, and the names of its imputed cells."""
+        if number in self.example_errors:
+            raise GraceError(self.example_errors[number])
+        return read_row(self.schema, self.raw_example(number), fill)
 
     def example(self, number: int) -> Cells:
-        """An example row; 0 is the first."""
-        return self.read(number)[0]
+        """An example row."""
+        return self.read_example(number)[0]
 
     def typical(self) -> Cells:
-        """A row that fits the model, to show what one looks like: the first example, else a typical one."""
+        """A row that fits the model: the first example, else one of typical values."""
         try:
             return self.example(0)
         except GraceError:
             return read_row(self.schema, {}, self.schema.names)[0]
 
     def after(self, number: int, of: Value | None = None, by: int = 1) -> int:
-        """The next example (by = -1: the one before), of a class if one is given; round and round."""
+        """The next example (by=-1: the previous), optionally of one predicted class, cyclically."""
         count = len(self.examples)
         if of is None or self.example_classes is None:
             return (number + by) % count
@@ -156,49 +155,58 @@ class Served:
         return int(places[steps.argmin()])
 
     async def predict(self, row: Mapping[str, Value | None]) -> tuple[int, list[float]]:
-        """The class of a row as its position, and the probability of each; none of a model that gives none."""
+        """The position of the predicted class, and the probabilities if the model has any."""
         frame = pd.DataFrame([dict(row)])
-        return await self.instant.run(lambda ex: predicted(ex, frame))
+        return await self.instant.run(lambda ex: predict_row(ex, frame))
 
     async def number(self, row: Mapping[str, Value | None]) -> float:
-        """What a model that predicts a number says of a row."""
+        """The predicted number."""
         frame = pd.DataFrame([dict(row)])
         return await self.instant.run(lambda ex: float(ex.model.predict(frame)[0]))
 
     async def explain(self, question: RowQuestion) -> Answer:
-        """The answer, remembered for a while. Proofs and further answers have a lane of their own."""
+        """The answer, cached (LRU). Proofs and further answers run on the slow worker."""
         key = question.key
         if key in self.answers:
             self.answers.move_to_end(key)
             return self.answers[key]
-        if question.hard:
-            (answer,) = await self.slow.run(lambda ex: ask(ex, [question]))
+        if question.is_slow:
+            (answer,) = await self.slow.run(lambda ex: explain_batch(ex, [question]))
         else:
-            answer = await self.quick.run_together(ask, question, question.terms)
+            answer = await self.quick.run_batched(explain_batch, question, question.batch_key)
         self.answers[key] = answer
-        while len(self.answers) > MOST_KEPT:
+        while len(self.answers) > MAX_CACHED:
             self.answers.popitem(last=False)
         return answer
 
     def close(self) -> None:
-        for lane in (self.instant, self.quick, self.slow):
-            lane.close()
+        for worker in (self.instant, self.quick, self.slow):
+            worker.close()
 
 
-def copied(explainer: Explainer) -> Explainer:
-    """A copy with records of its own; the training rows are only read, and shared."""
+def find_model(models: Mapping[str, Served], name: str | None = None) -> Served:
+    """The model of this name; the first one without a name."""
+    name = next(iter(models)) if name is None else name
+    if name not in models:
+        raise GraceError("there is no model {name!r}; there are {known}", name=name, known=all_said(models))
+    return models[name]
+
+
+def copy_explainer(explainer: Explainer) -> Explainer:
+    """A copy with its own caches; the background rows are shared."""
     shared = (explainer.background_rows, explainer.su)
     return copy.deepcopy(explainer, {id(part): part for part in shared if part is not None})
 
 
-def predicted(explainer: Explainer, frame: pd.DataFrame) -> tuple[int, list[float]]:
-    """The class of a row as its position, and the probability of each class where the model gives any."""
+def predict_row(explainer: Explainer, frame: pd.DataFrame) -> tuple[int, list[float]]:
+    """The position of the predicted class, and the probabilities if the model has any."""
     model = explainer.model
     code = list(model.classes).index(model.predict(frame)[0])
     return code, [float(p) for p in model.predict_proba(frame).iloc[0]] if model.has_probabilities else []
 
 
-def ask(explainer: Explainer, questions: list[RowQuestion]) -> list[Answer]:
-    """The answers to questions on the same terms."""
-    batch = explainer.explain(pd.DataFrame([q.given for q in questions]), **questions[0].arguments)
-    return [Answer(e, svg_columns(e, e.backdrop()) if q.drawn else []) for e, q in zip(batch, questions, strict=True)]
+def explain_batch(explainer: Explainer, questions: list[RowQuestion]) -> list[Answer]:
+    """Explain questions that differ only in the row."""
+    batch = explainer.explain(pd.DataFrame([q.raw_row for q in questions]), **questions[0].arguments)
+    pairs = zip(batch, questions, strict=True)
+    return [Answer(e, svg_columns(e, e.backdrop()) if q.with_pictures else []) for e, q in pairs]

@@ -1,4 +1,4 @@
-"""What the page shows of a state: the answer, the row as moved, and the inputs around them."""
+"""Renders the page of a state: the answer, the changed row, and the form."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
 from grace.text.languages import load
 from grace.text.vocabulary import asked_for, class_caption, predicted, ranges, reached
-from grace.web.aims import KINDS, USUAL_AIM, read_aim
+from grace.web.aims import DEFAULT_AIM, KINDS, read_aim
 from grace.web.cards import cards, would_be
-from grace.web.rows import is_missing, plainly, sent, written
+from grace.web.rows import format_cell, format_value, is_missing, plain_cell
 from grace.web.service import Answer, Served
-from grace.web.state import ALL_STYLES, MOST_ANSWERS, State, read_state, usual_style
+from grace.web.state import ALL_STYLES, MAX_ANSWERS, State, default_style, read_state
 
-MOST_BARS = 5
-MOST_ERRORS = 20  # that a page lists
+MAX_BARS = 5
+MAX_ERRORS = 20
 
 
 class Pages:
-    """The templates, filled in; everything that comes from data or people is escaped."""
+    """Renders templates; values are escaped."""
 
     def __init__(self, models: Mapping[str, Served]) -> None:
         self.models = models
         self.several = len(models) > 1
         self.templates = environment("grace.web")
-        self.templates.globals["plainly"] = plainly
+        self.templates.globals["format_value"] = format_value
 
     async def read(self, request: Request) -> tuple[list[tuple[str, str]], State, list[GraceError]]:
-        """What the address asks for; it may be long, so that others are served meanwhile."""
+        """Parse the URL's query in a thread, as it may be long."""
         return await asyncio.to_thread(self._read, request.url.query)
 
     def _read(self, query: str) -> tuple[list[tuple[str, str]], State, list[GraceError]]:
@@ -53,10 +53,10 @@ class Pages:
         except ValueError:
             raise HTTPException(413, "The address has too many parts.") from None
         state, errors = read_state(pairs, self.models)
-        return pairs, state, errors[:MOST_ERRORS]
+        return pairs, state, errors[:MAX_ERRORS]
 
     def code_of(self, asked: str, model: str = "") -> str:
-        """The language that was asked for; else that of a model's schema, by default the first one's."""
+        """The requested language, else that of a model's schema (by default the first model's)."""
         if asked in languages.names():
             return asked
         return self.models.get(model, next(iter(self.models.values()))).schema.language
@@ -65,36 +65,36 @@ class Pages:
         return state.language or self.models[state.model].schema.language
 
     def common(self, code: str) -> dict[str, Any]:
-        """What every page needs: its language, its words, and where it begins."""
+        """What every template needs: language code, vocabulary, and URL of the start page."""
         return {"code": code, "t": languages.load(code).PAGE, "home": f"/?{urlencode({'row': '0', 'language': code})}"}
 
     async def page(
         self, state: State, errors: list[GraceError], wrong: GraceError | None = None, pasted: str = ""
     ) -> Response:
-        """The whole page. `wrong` says what is the matter with a row that was sent."""
+        """The complete page; `wrong` is the error of a submitted row."""
         served, code = self.models[state.model], self.code(state)
         words = languages.load(code).PAGE
         parts = await self.answer(state, errors, full=state.more)
         parts |= await self.moved(state, [])
-        every = [] if state.unfit is not None else cards(served.spoken(code), state, parts["e"])
+        features = [] if state.unfit is not None else cards(served.translated(code), state, parts["e"])
         other_languages = [c for c in languages.names() if c != code]
         parts |= {
             "models": [(name, f"/?{urlencode({'model': name, 'language': code})}") for name in self.models],
-            "first": [c for c in every if c.first],
-            "others": [c for c in every if not c.first],
+            "first": [c for c in features if c.first],
+            "others": [c for c in features if not c.first],
             "number": "" if state.example is None else str(state.example),
             "count": sentence.number(Decimal(len(served.examples)), code),
             "extra": [] if state.example is None else self.extra(served, state.example),
             "of": "" if state.of is None else str(state.of),
-            "own": self.kept(state),
+            "own": self.hidden_fields(state),
             "classes": [(str(c), word) for c, word in zip(served.classes, self.words(served, code), strict=True)],
             "against": "" if state.against is None else str(state.against),
-            "aim": read_aim(str(state.against or USUAL_AIM)) if served.of_numbers else None,
+            "aim": read_aim(str(state.against or DEFAULT_AIM)) if served.is_regression else None,
             "aims": [(kind, words[kind]) for kind in KINDS],
-            "most": state.most or served.most,
-            "most_answers": MOST_ANSWERS,
+            "max_features": state.max_features or served.max_features,
+            "most_answers": MAX_ANSWERS,
             "styles": [(s, words[f"style_{s}"]) for s in ALL_STYLES],
-            "usual_style": usual_style(served.schema),
+            "default_style": default_style(served.schema),
             "forms": [(f, words[f"form_{f}"]) for f in languages.FORMS],
             "languages": [(c, languages.load(c).NAME) for c in languages.names()],
             "switches": [(c, languages.load(c).NAME, self.address(self.switched(state, c))) for c in other_languages],
@@ -106,44 +106,45 @@ class Pages:
         return self.show("page.html", parts, 422 if errors or wrong else 200)
 
     def switched(self, state: State, code: str) -> State:
-        """The same in another language."""
+        """The state in another language."""
         return replace(state, language="" if code == self.models[state.model].schema.language else code)
 
     def extra(self, served: Served, number: int) -> list[tuple[str, str]]:
         """The other columns of a row of the user's table."""
-        cells = {str(name): sent(served.extra[name].iloc[number]) for name in served.extra.columns}
+        cells = {str(name): plain_cell(served.extra[name].iloc[number]) for name in served.extra.columns}
         return [(name, "" if cell is None or cell != cell else str(cell)) for name, cell in cells.items()]
 
-    def kept(self, state: State) -> list[tuple[str, str]]:
-        """What the form has to send along of the row."""
+    def hidden_fields(self, state: State) -> list[tuple[str, str]]:
+        """Hidden fields of the form that carry the row."""
         if state.example is None:
-            return state.own(self.models[state.model].schema)
+            return state.row_pairs(self.models[state.model].schema)
         return [("fill", name) for name in state.filled]
 
     async def answer(self, state: State, errors: list[GraceError], *, full: bool) -> dict[str, Any]:
-        """What the answer shows; the reason instead where there is none to be had."""
+        """The values of the answer's template; the reason if there is no answer."""
         served, code = self.models[state.model], self.code(state)
         parts: dict[str, Any] = {"state": state, "served": served, "full": full, "e": None, "unfit": None}
         parts |= {**self.common(code), "errors": [message(reason, code) for reason in errors]}
         parts |= {"query": self.query(state), "more": self.address(replace(state, more=True)), "late": False}
         if state.unfit is not None:
-            return parts | self.misfit(state, state.unfit)
+            return parts | self.unfit_parts(state, state.unfit)
         try:
             if not full:
-                return parts | self.said(state, await served.explain(state.question(served)))
+                return parts | self.answer_parts(state, await served.explain(state.question(served)))
             plain = await served.explain(state.question(served))
             answer, unproven = await self.full(state)
         except GraceError as reason:
             return parts | {"reason": message(reason, code)}
         smaller = answer.e.changes != plain.e.changes
-        unproven_said = None if unproven is None else message(unproven, code)
-        return parts | self.said(state, answer) | {"smaller": smaller, "unproven": unproven_said}
+        unproven_text = None if unproven is None else message(unproven, code)
+        return parts | self.answer_parts(state, answer) | {"smaller": smaller, "unproven": unproven_text}
 
-    def misfit(self, state: State, reason: GraceError) -> dict[str, Any]:
-        """A row of the user's table that does not fit the model: why, its cells, and what fills the missing ones."""
+    def unfit_parts(self, state: State, reason: GraceError) -> dict[str, Any]:
+        """The values of a row that does not fit the model: the reason, its cells, and a link that imputes missing
+        ones."""
         served, code = self.models[state.model], self.code(state)
         assert state.example is not None
-        cells = served.sent(state.example)
+        cells = served.raw_example(state.example)
         missing = tuple(f.name for f in served.schema.features if not f.gaps and is_missing(f, cells[f.name]))
         fill = self.address(replace(state, filled=missing, unfit=None)) if missing else ""
         shown = {f.name: None if is_missing(f, cells[f.name]) else cells[f.name] for f in served.schema.features}
@@ -151,18 +152,18 @@ class Pages:
         return {"unfit": message(reason, code), "cells": lines, "fill": fill, "reason": None}
 
     async def full(self, state: State) -> tuple[Answer, GraceError | None]:
-        """The answer with a proof and further answers; of a model without proofs, why there is none."""
+        """The answer with proof and alternatives, and the error if the model allows no proofs."""
         served = self.models[state.model]
         try:
             return await served.explain(state.question(served, full=True)), None
         except GraceError as reason:
             return await served.explain(state.question(served, full=True, prove=False)), reason
 
-    def said(self, state: State, answer: Answer) -> dict[str, Any]:
-        """An answer in words and pictures."""
+    def answer_parts(self, state: State, answer: Answer) -> dict[str, Any]:
+        """The values of an answer: texts, pictures, links."""
         code = self.code(state)
-        spoken = answer.spoken(code)
-        e = spoken.e
+        translated = answer.translated(code)
+        e = translated.e
         backdrop = e.backdrop()
         schema = self.models[state.model].schema
         keys = {f.name: f"f{j}" for j, f in enumerate(schema.features)}
@@ -171,12 +172,12 @@ class Pages:
             "e": e,
             "title": question(e),
             "sentence": e.text(**state.saying),
-            "columns": [column for column in spoken.columns if column],
+            "columns": [column for column in translated.columns if column],
             "notes": e.notes,
             "small": " ".join(n for n in [*notes, reading(e, backdrop)] if n),
-            "alternatives": [(other.text(**state.saying), self.taken(state, other)) for other in e.alternatives],
-            "taken": self.taken(state, e),
-            "ways": self.ways(state, e),
+            "alternatives": [(other.text(**state.saying), self.changed_to(state, other)) for other in e.alternatives],
+            "taken": self.changed_to(state, e),
+            "ways": self.remedies(state, e),
             "would": {keys[name]: words for name, words in would_be(e).items()},
             "checked": picture_words(e)["checked"].format(checks=checks(e)),
             "smaller": False,
@@ -184,30 +185,30 @@ class Pages:
             "reason": None,
         }
 
-    def taken(self, state: State, e: Explanation) -> dict[str, Any]:
-        """The row moved to the answer: its address, and the values by input."""
+    def changed_to(self, state: State, e: Explanation) -> dict[str, Any]:
+        """The row changed to the answer: URL, and values by input."""
         schema = self.models[state.model].schema
-        every = (*e.changes, *e.follow_on)
-        address = self.address(replace(state, moved={c.name: c.new for c in every}, more=False))
-        cells = {f"f{schema.index(c.name)}": written(c.feature, c.new) for c in every}
+        changes = (*e.changes, *e.follow_on)
+        address = self.address(replace(state, moved={c.name: c.new for c in changes}, more=False))
+        cells = {f"f{schema.index(c.name)}": format_cell(c.feature, c.new) for c in changes}
         return {"address": f"{address}#try-head", "cells": cells}
 
-    def ways(self, state: State, e: Explanation) -> list[tuple[str, str]]:
-        """What would help where there is no answer, as far as the page can ask for it: words and address."""
+    def remedies(self, state: State, e: Explanation) -> list[tuple[str, str]]:
+        """Remedies for a missing answer that the page can ask for: text and URL."""
         words = languages.load(e.words.language).PAGE
         out = []
         for way in () if e.miss is None else e.miss.get("ways", ()):
             if way["limit"] == "max_features":
-                out.append((words["allow_changes"].format(n=way["value"]), replace(state, most=way["value"])))
+                out.append((words["allow_changes"].format(n=way["value"]), replace(state, max_features=way["value"])))
             elif way["limit"] == "against" and e.wanted is None:
                 out.append((words["any_class"], replace(state, against=None)))
             elif way["limit"] == "free":
                 free = replace(state, frozen=(), up=(), down=(), low={}, high={}, never={})
                 out.append((words["lift_limits"], free))
-        return [(said, self.address(there)) for said, there in dict(out).items()]
+        return [(text, self.address(relaxed)) for text, relaxed in dict(out).items()]
 
     async def moved(self, state: State, errors: list[GraceError]) -> dict[str, Any]:
-        """What the model says to the row as it is and as moved."""
+        """The values of the predictions for the row and the changed row."""
         served, code = self.models[state.model], self.code(state)
         parts = {
             **self.common(code),
@@ -220,33 +221,33 @@ class Pages:
         }
         if state.unfit is not None:
             return parts
-        return parts | await (self.number(state) if served.of_numbers else self.outcome(state))
+        return parts | await (self.number(state) if served.is_regression else self.outcome(state))
 
     async def outcome(self, state: State) -> dict[str, Any]:
-        """The class of the row as it is and as moved, with probabilities."""
+        """Predicted classes of the row and the changed row, with probabilities."""
         served, code = self.models[state.model], self.code(state)
         old, before = await served.predict(state.row)
         new, after = await served.predict(state.now) if state.moved else (old, before)
         words = self.words(served, code)
-        shown = sorted(range(len(after)), key=lambda i: (-max(before[i], after[i]), i))[:MOST_BARS]
+        shown = sorted(range(len(after)), key=lambda i: (-max(before[i], after[i]), i))[:MAX_BARS]
         return {
             "bars": [(words[i], percent(after[i]), round(100 * after[i], 1), i == new) for i in sorted(shown)],
             "was": words[old],
             "was_sure": percent(before[old]) if before else "",
             "is": words[new],
             "sure": percent(after[new]) if after else "",
-            "cutoff": cutoff_words(served.cutoffs, served.spoken(code)),
+            "cutoff": cutoff_words(served.cutoffs, served.translated(code)),
             "flipped": old != new,
         }
 
     async def number(self, state: State) -> dict[str, Any]:
-        """The number predicted for the row as it is and as moved, and whether it is what was asked for."""
+        """Predicted numbers of the row and the changed row, and whether the target is reached."""
         served, language = self.models[state.model], languages.load(self.code(state))
         before = await served.number(state.row)
         after = await served.number(state.now) if state.moved else before
         try:
-            (asked,) = ranges(target_range_of(str(state.against or USUAL_AIM)), np.array([before]), served.spread)
-        except GraceError:  # said beside the question
+            (asked,) = ranges(target_range_of(str(state.against or DEFAULT_AIM)), np.array([before]), served.spread)
+        except GraceError:  # shown beside the question
             asked = {"low": None, "high": None, "spread": served.spread}
         limited = asked["low"] is not None or asked["high"] is not None
         return {
@@ -257,7 +258,7 @@ class Pages:
         }
 
     def words(self, served: Served, code: str) -> list[str]:
-        schema = served.spoken(code)
+        schema = served.translated(code)
         return [class_caption(schema, c) for c in served.classes]
 
     def pairs(self, state: State) -> list[tuple[str, str]]:
@@ -275,12 +276,12 @@ class Pages:
         wrong = parts.get("errors") or parts.get("moved_errors")
         headers = {} if url is None or wrong else {url[0]: self.address(url[1])}
         html = self.templates.get_template(name).render(**parts)
-        return HTMLResponse(html.encode("utf-8", "replace"), status, headers)  # JSON may hold half a character
+        return HTMLResponse(html.encode("utf-8", "replace"), status, headers)  # JSON may hold lone surrogates
 
 
 @dataclass(frozen=True)
 class Message:
-    """A text and its language; where that is not the page's, a `lead` in the page's says so."""
+    """A text and its language; `lead` announces a language other than the page's."""
 
     text: str
     code: str
@@ -288,7 +289,7 @@ class Message:
 
 
 def message(reason: GraceError, code: str) -> Message:
-    """An error by the catalogue of a language; as the program says it where it has no translation."""
+    """An error in a language; in English if it has no translation."""
     language = load(code)
     found = reason.translated(language.ERRORS)
     if found is not None or code == DEFAULT:
