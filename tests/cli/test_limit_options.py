@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grace import Categorical, GraceError, Numeric, Schema
-from grace.cli.limit_options import GivenLimits, column_list
+from grace.cli.limit_options import LimitOptions, column_list
 
 SCHEMA = Schema(
     features=(
@@ -26,7 +26,7 @@ SCHEMA = Schema(
 def limits(**given: str | tuple[str, ...]) -> dict:
     every = dict.fromkeys(("frozen", "only", "protected", "increase_only", "decrease_only", "range", "cost"), ())
     named = {k: (v,) if isinstance(v, str) else v for k, v in given.items()}
-    return GivenLimits(**every | named).of(SCHEMA)
+    return LimitOptions(**every | named).of(SCHEMA)
 
 
 @pytest.mark.parametrize(

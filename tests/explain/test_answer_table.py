@@ -19,7 +19,7 @@ from torch import nn
 import grace
 from grace import Categorical, Explainer, Numeric, Schema
 from grace.cli import main
-from grace.cli.terminal import FIRST_SHOWN, MOST_SHOWN, show_batch
+from grace.cli.terminal import FIRST_SHOWN, MAX_SHOWN, print_batch
 from grace.explain.explanation import Explanation
 
 SCHEMA = Schema(
@@ -199,10 +199,10 @@ def test_ids_are_kept_alone_and_name_rows(saved: Path) -> None:
 
 def test_a_terminal_shows_the_first_of_many_rows(explainer: Explainer) -> None:
     batch = explainer.explain(pd.concat([ROWS] * 8, ignore_index=True))
-    assert len(batch) > MOST_SHOWN
+    assert len(batch) > MAX_SHOWN
     for terminal, shown in ((True, FIRST_SHOWN), (False, len(batch))):
         screen = io.StringIO()
-        show_batch(Console(force_terminal=terminal, width=100, color_system=None, file=screen), batch)
+        print_batch(Console(force_terminal=terminal, width=100, color_system=None, file=screen), batch)
         said = screen.getvalue()
         assert len(re.findall(r"^row \d+$", said, re.MULTILINE)) == shown
         assert ("5 of 24 rows" in said and "--out FILE.csv" in said and "--row" in said) == terminal

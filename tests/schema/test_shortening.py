@@ -12,7 +12,7 @@ from rich.console import Console
 
 import grace
 from grace import Categorical, Explainer, Numeric, Schema
-from grace.cli.terminal import show
+from grace.cli.terminal import print_explanation
 from grace.pictures.drawing import Group, Path, Text, fit, text_width
 from grace.pictures.numeric import lines_cross_text, numeric_panel, text_box
 from grace.pictures.report import batch_fragment
@@ -97,7 +97,7 @@ def test_changes_and_overviews_are_short() -> None:
     assert repr(batch.overview()).startswith("<Overview: 2 of 2 rows explained; ")
     assert len(repr(batch.overview())) < 300
     screen = io.StringIO()
-    show(Console(file=screen, width=100), batch[0])
+    print_explanation(Console(file=screen, width=100), batch[0])
     assert ELLIPSIS in screen.getvalue().splitlines()[1]
     html = batch_fragment(batch)
     assert html.count('<td class="grace-why">') == 2

@@ -145,7 +145,7 @@ def test_what_grace_proposes_can_be_entered_and_is_right() -> None:
         assert e.text() == item.accounts["grace"].text
         inputs = controls(made.schema, item.row)
         entered = controls(made.schema, e.contrast)  # the same inputs, showing the contrast
-        row, errors = read({a.key: b.sent for a, b in zip(inputs, entered, strict=True)}, inputs)
+        row, errors = read({a.key: b.input_value for a, b in zip(inputs, entered, strict=True)}, inputs)
         assert (row, errors) == (e.contrast, [])
         assert explainer().model.predict(pd.DataFrame([row]))[0] != item.predicted
 
@@ -342,14 +342,14 @@ def test_inputs_keep_what_the_schema_says() -> None:
     )
     row = {"up": 4, "down": 2.5, "out": 12.5, "open": 1e-7, "fixed": 3, "home": "rent", "odd": "missing"}
     up, down, out, free, fixed, home, odd = controls(schema, row)
-    assert (up.limits, up.step, up.allowed) == (("4", "10"), "1", "4 to 10, whole numbers")
-    assert (down.limits, down.step, down.allowed) == (("0", "2.5"), "any", "0 to 2.5")
+    assert (up.limits, up.step, up.allowed_text) == (("4", "10"), "1", "4 to 10, whole numbers")
+    assert (down.limits, down.step, down.allowed_text) == (("0", "2.5"), "any", "0 to 2.5")
     assert (out.limits, out.step, out.read("12.5")) == (("0", "12.5"), "any", 12.5)  # the row's own value may stay
-    assert (free.limits, free.sent, free.allowed) == (("", ""), "0.0000001", "any")
+    assert (free.limits, free.input_value, free.allowed_text) == (("", ""), "0.0000001", "any")
     assert fixed.read("99") == 3
     assert home.choices == [("0", "own"), ("1", "rent")]
-    assert (odd.choices[-1], odd.sent, odd.read("2")) == (("2", "missing"), "2", "missing")
-    unchanged = {c.key: c.sent for c in (up, down, out, free, fixed, home, odd)}
+    assert (odd.choices[-1], odd.input_value, odd.read("2")) == (("2", "missing"), "2", "missing")
+    unchanged = {c.key: c.input_value for c in (up, down, out, free, fixed, home, odd)}
     found, errors = read(unchanged, [up, down, out, free, fixed, home, odd])
     assert found == row
     assert errors == [("f0", "Change at least one value: as it is, the model says what it said before.")]

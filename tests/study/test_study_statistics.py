@@ -238,7 +238,7 @@ def test_describe() -> None:
     mean, variance = mean_and_variance(x)
     assert (g.n, g.mean, g.sd) == (4, mean, pytest.approx(math.sqrt(variance)))
     assert t_tail((g.high - mean) / math.sqrt(variance / 4), 3) == pytest.approx(0.025, abs=1e-8)
-    share = statistics.describe([1.0] * 15 + [0.0] * 5, shares=True)
+    share = statistics.describe([1.0] * 15 + [0.0] * 5, proportions=True)
     z = float(stats.norm.ppf(0.975))
     for end in (share.low, share.high):  # Wilson: the shares that lie z standard errors away
         assert abs(0.75 - end) == pytest.approx(z * math.sqrt(end * (1 - end) / 20))

@@ -119,12 +119,12 @@ def test_cells_are_read_as_the_page_reads_them() -> None:
 
 
 def test_a_long_table_is_cut_and_that_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from grace.cli.serve import opened
+    from grace.cli.serve import load_saved
 
     monkeypatch.setattr(examples, "MAX_ROWS", 50)
     people().to_csv(tmp_path / "mine.csv", index=False)
     explainer().save(str(tmp_path / "model"))
-    (served,) = opened((str(tmp_path / "model"),), str(tmp_path / "mine.csv"))
+    (served,) = load_saved((str(tmp_path / "model"),), str(tmp_path / "mine.csv"))
     assert len(served.examples) == 50
 
 

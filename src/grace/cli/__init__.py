@@ -29,11 +29,11 @@ from grace.cli.study import study
 from grace.cli.terminal import (
     category_option,
     domain_of,
+    print_explanation,
     read_schema,
     read_table,
-    saying,
-    show,
     training_bar,
+    wording_options,
 )
 from grace.errors import GraceError
 from grace.problem import METHOD_NAMES
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Group(click.Group):
-    """Errors as one line on stderr and exit code 1 (wrong usage: 2), never a traceback."""
+    """Prints errors as one line on stderr with exit code 1 (wrong usage: 2), without traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -77,9 +77,9 @@ def main() -> None:
 @main.command()
 @click.option("--out", default="grace-demo.html", show_default=True, help="Where to write the page.", type=click.Path())
 @click.option("--method", type=click.Choice(METHOD_NAMES), default="search", show_default=True)
-@saying
+@wording_options
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON instead.")
-def demo(out: str, method: str, as_json: bool, how: Saying) -> None:
+def demo(out: str, method: str, as_json: bool, wording: Saying) -> None:
     """Train the paper's network on breast-cancer data and explain the patient of its case study.
 
     \b
@@ -106,13 +106,13 @@ def demo(out: str, method: str, as_json: bool, how: Saying) -> None:
     explainer = Explainer(model, parts.train, method=method)
     e = explainer.explain(table.frame[patient], prove=True, n=3)[0]
     if as_json:
-        click.echo(json.dumps({**e.to_dict(), "text": e.text(**how)}, ensure_ascii=False, indent=1))
+        click.echo(json.dumps({**e.to_dict(), "text": e.text(**wording)}, ensure_ascii=False, indent=1))
         return
     write_text(Path(out), e.to_html())
     console.print(f"It classifies {accuracy:.1%} of {len(test)} unseen patients correctly.\n")
     console.print("The patient of the paper's case study, whom the network has not seen either, is")
     console.print(f"[bold]{e.original_class}[/] with probability {e.probability(e.original_class):.0%}. Why?\n")
-    show(console, e, **how)
+    print_explanation(console, e, **wording)
     click.echo(f"\nThe same as a page to look at: {out}")
 
 
@@ -261,7 +261,7 @@ def train(
 
 
 def check_declared(path: str, found: Schema, frame: pd.DataFrame, target: str) -> None:
-    """The schema in a file must be one of this table."""
+    """Raise an error unless the schema fits the table and the target."""
     from grace.training import check_columns
 
     if found.target not in (None, target):

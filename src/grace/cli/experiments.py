@@ -40,15 +40,7 @@ COLUMNS = ("valid", "within_k", "in_domain", "features", "distance", "ms")
 @click.option("--time-limit", type=float, default=10.0, show_default=True, help="Seconds a peer may take per row.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def benchmark(
-    data: str,
-    peers: str,
-    methods: str,
-    domain: str,
-    rows: int,
-    seed: int,
-    out: str,
-    time_limit: float,
-    as_json: bool,
+    data: str, peers: str, methods: str, domain: str, rows: int, seed: int, out: str, time_limit: float, as_json: bool
 ) -> None:
     """Compare GRACE's methods with other libraries' on the same network and rows.
 

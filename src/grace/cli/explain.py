@@ -11,17 +11,9 @@ import click
 from rich.console import Console
 
 from grace.cli.jobs import explain_job, is_job, job_options
-from grace.cli.limit_options import GivenLimits, column_list, limit_options
-from grace.cli.save import MODEL_HELP, announced
-from grace.cli.terminal import (
-    domain_of,
-    label_of,
-    read_table,
-    saying,
-    show_batch,
-    write_batch,
-    write_picture,
-)
+from grace.cli.limit_options import LimitOptions, column_list, limit_options
+from grace.cli.save import MODEL_HELP, model_file_of
+from grace.cli.terminal import domain_of, label_of, print_batch, read_table, wording_options, write_batch, write_picture
 from grace.errors import GraceError
 from grace.explain.saved_header import head_of
 from grace.problem import METHOD_NAMES
@@ -31,7 +23,7 @@ from grace.schema.parsing import comma_separated
 if TYPE_CHECKING:
     import pandas as pd
 
-    from grace.cli.jobs import Ways
+    from grace.cli.jobs import JobOptions
     from grace.explain.explanations import Explanations
     from grace.schema.schema import Schema
     from grace.text.sentence import Saying
@@ -87,7 +79,7 @@ PICTURES = (".png", ".pdf", ".svg")
     "--memory", metavar="SIZE", help="What may be used, such as 2GB; by a job all in all, with Ray per actor."
 )
 @job_options
-@saying
+@wording_options
 def explain(
     folder: str,
     rows: str,
@@ -105,10 +97,10 @@ def explain(
     rules: tuple[str, ...],
     no_rules: bool,
     follow: tuple[str, ...],
-    how: Saying,
-    ways: Ways,
-    limits: GivenLimits,
-    **settings: Any,
+    wording: Saying,
+    job: JobOptions,
+    limits: LimitOptions,
+    **options: Any,
 ) -> None:
     """Explain rows of a CSV or Parquet table with an explainer that `grace train` or `grace save` wrote to MODEL.
 
@@ -129,18 +121,18 @@ def explain(
       grace explain model/ big.parquet --out why/ --memory 2GB
       grace explain why-model/ loans.csv --row 7 --model model.py:pipeline
     """
-    chosen = {k: v for k, v in settings.items() if v is not None and v != ()}
-    if is_job(out, ways):
+    settings = {k: v for k, v in options.items() if v is not None and v != ()}
+    if is_job(out, job):
         if row is not None or html is not None or plot is not None or as_json or record_file is not None:
             raise click.BadParameter(f"--out {out} is a job: leave out --row, --html, --plot, --record and --json")
         if rules or no_rules or follow or limits:
             from grace.schema.schema import Schema
 
             schema = Schema.from_dict(head_of(Path(folder))["schemas"][0])
-            chosen |= limits.of(schema) | realism(schema, rules, no_rules, follow)
-        chosen |= {"id": comma_separated(ids)} if ids else {}
-        chosen |= {"model": announced(spec).spec} if spec is not None else {}
-        explain_job(folder, rows, str(out), ways, how, against=against, domain=domain, impute=impute, **chosen)
+            settings |= limits.of(schema) | rule_settings(schema, rules, no_rules, follow)
+        settings |= {"id": comma_separated(ids)} if ids else {}
+        settings |= {"model": model_file_of(spec).spec} if spec is not None else {}
+        explain_job(folder, rows, str(out), job, wording, against=against, domain=domain, impute=impute, **settings)
         return
     if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
         raise click.BadParameter(f"--plot {plot}: give --row, and a name that ends in .png, .pdf or .svg")
@@ -148,19 +140,19 @@ def explain(
         raise click.BadParameter(f"--record {record_file}: give --row and FILE.json, or FILE.jsonl for all rows")
     from grace.explain.store import load
 
-    explainer = load(folder, None if spec is None else announced(spec).spec)
-    frame = with_ids(read_table(rows, explainer.schema), explainer.schema, ids, rows)
+    explainer = load(folder, None if spec is None else model_file_of(spec).spec)
+    frame = keep_extra_columns(read_table(rows, explainer.schema), explainer.schema, ids, rows)
     if len(frame) == 0:
         raise GraceError(f"{rows} has no rows: the table is empty")
     if row is not None:
         if not 0 <= row < len(frame):
             raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
         frame = frame.iloc[[row]]
-    chosen |= limits.of(explainer.schema) | realism(explainer.schema, rules, no_rules, follow)
+    settings |= limits.of(explainer.schema) | rule_settings(explainer.schema, rules, no_rules, follow)
     if impute:
-        chosen["missing"] = "fill"
-    label = None if against is None else label_of(against, explainer.model.task, explainer.model.classes)
-    batch = explainer.explain(frame, against=label, domain=None if domain is None else domain_of(domain), **chosen)
+        settings["missing"] = "fill"
+    target = None if against is None else label_of(against, explainer.model.task, explainer.model.classes)
+    batch = explainer.explain(frame, against=target, domain=None if domain is None else domain_of(domain), **settings)
     if html is not None:
         write_text(Path(html), batch.to_html() if row is None else batch[0].to_html())
         click.echo(f"A page to look at: {html}", err=True)
@@ -169,47 +161,47 @@ def explain(
     if record_file is not None:
         write_records(batch, Path(record_file), rows)
     if out is not None:
-        write_batch(batch, Path(out), **how)
+        write_batch(batch, Path(out), **wording)
         done = int(batch.success.sum())
         click.echo(f"{done} of {len(batch)} rows explained; written to {out}", err=True)
     elif as_json:
-        click.echo(batch.to_json(**how))
+        click.echo(batch.to_json(**wording))
     elif html is None or row is not None:
-        show_batch(Console(), batch, comma_separated(ids), **how)
+        print_batch(Console(), batch, comma_separated(ids), **wording)
 
 
-def with_ids(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: str) -> pd.DataFrame:
-    """The table with the columns that are kept beside the answers: all, or those that --id names."""
+def keep_extra_columns(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: str) -> pd.DataFrame:
+    """The table without extra columns, except those that --id names; all are kept if it names none."""
     from grace.schema.frames import join_first
     from grace.schema.groups import extra_columns
 
     extra = extra_columns(schema, frame)
-    wanted = comma_separated(ids)
-    for name in wanted:
+    selected = comma_separated(ids)
+    for name in selected:
         if name not in frame.columns:
             raise GraceError(
                 f"--id {name}: {path} has no such column; beside the features it has {join_first(extra) or 'none'}"
             )
-    kept = [c for c in extra if c in wanted or not wanted]
-    if kept:
-        click.echo(f"Kept beside the answers: {', '.join(kept)}", err=True)
-    return frame.drop(columns=[c for c in extra if c not in kept])
+    extra_kept = [c for c in extra if c in selected or not selected]
+    if extra_kept:
+        click.echo(f"Kept beside the answers: {', '.join(extra_kept)}", err=True)
+    return frame.drop(columns=[c for c in extra if c not in extra_kept])
 
 
 def write_records(batch: Explanations, path: Path, table: str) -> None:
-    """A record for each row, as JSON or one per line."""
+    """Write one audit record per row, as JSON or JSON lines."""
     from grace.explain.audit_record import record
     from grace.schema.features import plain
 
     source = {"table": str(Path(table).resolve()), "sha256": hash_of_file(Path(table))}
     indent = 1 if path.suffix == ".json" else None
-    found = (record(batch, i, {**source, "row": plain(batch.index[i])}) for i in range(len(batch)))
-    write_text(path, "".join(json.dumps(one, ensure_ascii=False, indent=indent) + "\n" for one in found))
+    records = (record(batch, i, {**source, "row": plain(batch.index[i])}) for i in range(len(batch)))
+    write_text(path, "".join(json.dumps(one, ensure_ascii=False, indent=indent) + "\n" for one in records))
     click.echo(f"Recorded in {path}; grace replay asks again.", err=True)
 
 
-def realism(schema: Schema, rules: tuple[str, ...], no_rules: bool, follow: tuple[str, ...]) -> dict[str, Any]:
-    """The settings that rules between features and features that follow come to, as JSON has them."""
+def rule_settings(schema: Schema, rules: tuple[str, ...], no_rules: bool, follow: tuple[str, ...]) -> dict[str, Any]:
+    """The settings `rules` and `follow` as JSON types."""
     from grace.schema.rules import rule_to_json
 
     out: dict[str, Any] = {}
@@ -240,26 +232,26 @@ def replay(record: str, folder: str | None, spec: str | None, as_json: bool) -> 
       grace replay why-7.json --folder model-of-today/
     """
     from grace.explain.audit_record import read_record
-    from grace.explain.audit_record import replay as again
+    from grace.explain.audit_record import replay as replay_record
     from grace.explain.store import load
 
-    known = read_record(record)
-    place = folder or known["explainer"].get("folder")
-    if not place:
+    saved = read_record(record)
+    path = folder or saved["explainer"].get("folder")
+    if not path:
         raise GraceError(f"{record} does not say where its explainer was saved; give --folder")
-    explainer = load(place, None if spec is None else announced(spec).spec, same_model=False)
-    found = again(known, explainer)
+    explainer = load(path, None if spec is None else model_file_of(spec).spec, same_model=False)
+    replayed = replay_record(saved, explainer)
     if as_json:
-        said = {"same": found.same, "changed": found.changed, "different": found.different, "answer": found.answer}
-        click.echo(json.dumps(said, ensure_ascii=False, indent=1))
-        sys.exit(0 if found.same else 1)
-    for line in found.changed:
+        result = {key: getattr(replayed, key) for key in ("same", "changed", "different", "answer")}
+        click.echo(json.dumps(result, ensure_ascii=False, indent=1))
+        sys.exit(0 if replayed.same else 1)
+    for line in replayed.changed:
         click.echo(f"Changed since: {line}", err=True)
-    if found.same:
-        click.echo(f"The same answer: {found.answer['text']}")
+    if replayed.same:
+        click.echo(f"The same answer: {replayed.answer['text']}")
         return
-    click.echo(f"Another answer: {found.answer['text']}")
-    click.echo(f"It was: {known['answer']['text']}")
-    for line in found.different:
+    click.echo(f"Another answer: {replayed.answer['text']}")
+    click.echo(f"It was: {saved['answer']['text']}")
+    for line in replayed.different:
         click.echo(f"Different: {line}", err=True)
     sys.exit(1)

@@ -83,14 +83,14 @@ def save(
 
     tail_of(domain_of(domain))
     check_place(out, overwrite=force)
-    file = announced(spec)
+    file = model_file_of(spec)
     declared = None if schema is None else read_schema(schema)
     frame = read_table(data, declared, used=() if target is None else [target], categories=categories)
-    known = named_classes(classes, frame, target)
-    model = wrap_file(file, classes=known, outputs=outputs, task=task)
+    typed_classes = named_classes(classes, frame, target)
+    model = wrap_file(file, classes=typed_classes, outputs=outputs, task=task)
     check_classes(model, frame, target, spec)
     if threshold:
-        model = model.with_threshold(typed(threshold, model.classes or known or ()))
+        model = model.with_threshold(typed(threshold, model.classes or typed_classes or ()))
     columns = columns_of_model(model)
     if columns is not None and declared is None:
         frame = with_columns(frame, columns, target, data)
@@ -102,8 +102,8 @@ def save(
     click.echo(f"Now: grace explain {shlex.quote(out)} {shlex.quote(data)} --row 0{more}", err=True)
 
 
-def announced(spec: str) -> ModelFile:
-    """The file that was named; that reading it runs code is said."""
+def model_file_of(spec: str) -> ModelFile:
+    """The model file; prints a notice if loading it runs code."""
     from grace.models.files import model_file
 
     file = model_file(spec)
@@ -112,20 +112,20 @@ def announced(spec: str) -> ModelFile:
     return file
 
 
-def named_classes(said: str | None, frame: pd.DataFrame, target: str | None) -> list[Any] | None:
-    """The classes that were typed, with the types that they have in the target column."""
-    if said is None:
+def named_classes(text: str | None, frame: pd.DataFrame, target: str | None) -> list[Any] | None:
+    """The typed classes, with the types of the target column."""
+    if text is None:
         return None
     from grace.schema.features import plain
 
     column = [] if target is None or target not in frame.columns else list(frame[target].map(plain).unique())
-    known = {str(label): label for label in column}
-    return [known.get(word.strip(), word.strip()) for word in said.split(",")]
+    typed_classes = {str(label): label for label in column}
+    return [typed_classes.get(word.strip(), word.strip()) for word in text.split(",")]
 
 
 def check_classes(model: Model, frame: pd.DataFrame, target: str | None, spec: str) -> None:
-    """A model that does not know the names of its classes gives them numbers from 0 on; which name is which number
-    cannot be guessed, and a wrong guess would turn every explanation into its opposite."""
+    """Raise an error unless the model knows its classes, or they are 0, 1, ...: the order of names cannot be inferred,
+    and a wrong one would invert every explanation."""
     from grace.schema.features import plain
 
     if model.classes or model.task == "regression":
@@ -140,37 +140,37 @@ def check_classes(model: Model, frame: pd.DataFrame, target: str | None, spec: s
 
 
 def columns_of_model(model: Model) -> list[str] | None:
-    """The columns that a model was fitted on, where it knows them."""
-    found = getattr(model, "columns", None)
-    if found is None and model.schema is not None:
-        found = model.schema.columns
-    return None if found is None else list(found)
+    """The columns that a model was fitted on, if it knows them."""
+    columns = getattr(model, "columns", None)
+    if columns is None and model.schema is not None:
+        columns = model.schema.columns
+    return None if columns is None else list(columns)
 
 
 def columns_in(frame: pd.DataFrame, spec: str, target: str | None, data: str) -> pd.DataFrame:
-    """The columns of the model in a file, as far as it knows them, and the target."""
+    """The columns of the model in a file (all, if it does not know them) and the target."""
     from grace.models.files import EXPORT, ONNX
     from grace.models.wrapping import wrap_file
 
-    file = announced(spec)
-    columns = None if file.kind in (EXPORT, ONNX) else columns_of_model(wrap_file(file))  # which know no names
+    file = model_file_of(spec)
+    columns = None if file.kind in (EXPORT, ONNX) else columns_of_model(wrap_file(file))  # these store no names
     return frame if columns is None else with_columns(frame, columns, target, data)
 
 
 def with_columns(frame: pd.DataFrame, columns: list[str], target: str | None, data: str) -> pd.DataFrame:
-    """The columns of the model and the target; others are left out, and said."""
+    """The columns of the model and the target; prints the others."""
     missing = [c for c in columns if c not in frame.columns]
     if missing:
         raise GraceError(f"{data} has no column {missing[0]!r}, on which the model was fitted")
-    wanted = [c for c in frame.columns if c in set(columns) or c == target]
-    left_out = [c for c in frame.columns if c not in set(wanted)]
+    used = [c for c in frame.columns if c in set(columns) or c == target]
+    left_out = [c for c in frame.columns if c not in set(used)]
     if left_out:
         click.echo(f"Left out, as the model was not fitted on them: {', '.join(map(str, left_out))}.", err=True)
-    return frame[wanted]
+    return frame[used]
 
 
 def agreement(model: Model, frame: pd.DataFrame, target: str | None) -> str:
-    """How well the model predicts the target of these rows, as a sentence."""
+    """Accuracy or R² of the model on these rows, as a sentence."""
     import numpy as np
 
     if target is None or target not in frame.columns or model.task == "clustering":

@@ -39,12 +39,12 @@ def schema(data: str, target: str, out: str, drop: tuple[str, ...], categories: 
     from grace.schema.schema import Schema
 
     frame = without_columns(read_table(data, categories=categories), drop)
-    found = Schema.infer(frame if spec is None else columns_in(frame, spec, target, data), target)
-    write_text(Path(out), found.to_json() + "\n")
+    inferred = Schema.infer(frame if spec is None else columns_in(frame, spec, target, data), target)
+    write_text(Path(out), inferred.to_json() + "\n")
     click.echo(
         f"Written to {out}: edit it, then grace train {shlex.quote(data)} --schema {shlex.quote(out)} ...", err=True
     )
-    suspects = looks_protected(found.names)
+    suspects = looks_protected(inferred.names)
     if suspects:
         click.echo(
             f"By their names, these may be protected attributes: {', '.join(suspects)}. Whether answers may change "
@@ -54,7 +54,7 @@ def schema(data: str, target: str, out: str, drop: tuple[str, ...], categories: 
 
 
 def without_columns(frame: pd.DataFrame, drop: tuple[str, ...]) -> pd.DataFrame:
-    """The table without columns that are no features."""
+    """The table without the columns of --drop."""
     names = column_list(drop, list(frame.columns), "--drop") if drop else []
     for name in names:
         if name not in frame.columns:
@@ -100,18 +100,18 @@ def rules(
     frame = read_table(data, declared, used=() if target is None else [target], categories=categories)
     frame = frame if spec is None else columns_in(frame, spec, target, data)
     known = Schema.infer(frame, target, like=declared)
-    found = suggest(known, frame, most=most)
+    suggestions = suggest(known, frame, most=most)
     if as_json:
-        lines = [{"rule": rule_to_json(s.rule), "rows": s.rows, "by_chance": s.by_chance} for s in found]
+        lines = [{"rule": rule_to_json(s.rule), "rows": s.rows, "by_chance": s.by_chance} for s in suggestions]
         click.echo(json.dumps(lines, ensure_ascii=False, indent=1))
-    elif not found:
+    elif not suggestions:
         click.echo("No rule stands out.")
     else:
-        click.echo(f"No row breaks these, of {found[0].rows}; in brackets, how many would by chance:")
-        for place, s in enumerate(found, 1):
-            click.echo(f"{place:3}. {s.rule}  ({s.by_chance:.0f})")
+        click.echo(f"No row breaks these, of {suggestions[0].rows}; in brackets, how many would by chance:")
+        for number, s in enumerate(suggestions, 1):
+            click.echo(f"{number:3}. {s.rule}  ({s.by_chance:.0f})")
     if take is not None and out is not None:
-        chosen = [found[i - 1].rule for i in _numbers(take, len(found))]
+        chosen = [suggestions[i - 1].rule for i in _numbers(take, len(suggestions))]
         write_text(Path(out), known.with_rules(*chosen).to_json() + "\n")
         click.echo(f"Written to {out} with {len(chosen)} rules.", err=True)
 

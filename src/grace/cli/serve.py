@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from grace.cli.save import MODEL_HELP, announced
+from grace.cli.save import MODEL_HELP, model_file_of
 from grace.errors import GraceError, pip_install
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from grace.web.service import Served
 
-SWITCH = 0.0005  # seconds; with Python's own 5 ms an answer waits after each of its many small steps for a busy server
+SWITCH_INTERVAL = 0.0005  # seconds; with the default of 5 ms, worker threads wait too long for a busy event loop
 
 
 allow_host = click.option(
@@ -78,18 +78,18 @@ def serve(
     import torch
 
     hosts, proxies = hosts_of(host, allow_host), proxies_of(proxy)
-    listen(host, port).close()  # a port that is taken is found out before the training
-    torch.set_num_threads(1)  # small networks: one row is too little work to share
-    sys.setswitchinterval(SWITCH)
-    named = dict.fromkeys(data or ("cancer95",))
-    models = [trained(name) for name in named] if demo else opened(directories, rows, specs)
+    listen(host, port).close()  # fail before the training if the port is taken
+    torch.set_num_threads(1)  # single rows are too little work for several threads
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    datasets = dict.fromkeys(data or ("cancer95",))
+    models = [train_embedded(name) for name in datasets] if demo else load_saved(directories, rows, specs)
     app = create_app(models, hosts)
     run(app, host, port, lambda address: click.echo(f"The page is at {address} (Ctrl-C to stop).", err=True), proxies)
     click.echo("Stopped.", err=True)
 
 
-def trained(name: str) -> Served:
-    """An embedded table's model, made now."""
+def train_embedded(name: str) -> Served:
+    """Train a model on an embedded table."""
     from grace.study.making import embedded
     from grace.web.service import Served
 
@@ -98,13 +98,13 @@ def trained(name: str) -> Served:
     return Served(name, explainer, rows.head(1), "case_study" if name == "cancer95" else "unseen")
 
 
-def opened(directories: tuple[str, ...], rows: str | None, specs: tuple[str, ...] = ()) -> list[Served]:
-    """Saved explainers, by the names of their directories. One that cannot be served is said, and the others are."""
+def load_saved(directories: tuple[str, ...], rows: str | None, specs: tuple[str, ...] = ()) -> list[Served]:
+    """Load saved explainers, named by their directories; prints those that fail and skips them."""
     from grace.explain.store import load
     from grace.web.service import Served
 
-    table = None if rows is None else shortened_table(rows)
-    own = model_files(directories, specs)
+    table = None if rows is None else read_examples(rows)
+    files = model_files(directories, specs)
     models: dict[str, Served] = {}
     for directory in directories:
         name = Path(directory).resolve().name or "model"
@@ -112,17 +112,17 @@ def opened(directories: tuple[str, ...], rows: str | None, specs: tuple[str, ...
             raise GraceError(f"two models are called {name!r}; rename one of the directories")
         click.echo(f"Loading {directory} ...", err=True)
         try:
-            models[name] = Served(name, load(directory, own.get(directory)), rows=table)
-        except Exception as reason:  # whatever is wrong with one model: the others are served all the same
-            said = " ".join(str(reason).split()) or type(reason).__name__
-            click.echo(f"{directory} cannot be served: {said}", err=True)
+            models[name] = Served(name, load(directory, files.get(directory)), rows=table)
+        except Exception as reason:  # serve the other models
+            message = " ".join(str(reason).split()) or type(reason).__name__
+            click.echo(f"{directory} cannot be served: {message}", err=True)
     if not models:
         raise GraceError("no model is left to serve; see above")
     return list(models.values())
 
 
 def model_files(directories: tuple[str, ...], specs: tuple[str, ...]) -> dict[str, str]:
-    """The model file of each directory that one was given for."""
+    """The model files given by --model, by directory."""
     out: dict[str, str] = {}
     for spec in specs:
         directory, _, file = spec.partition("=")
@@ -130,17 +130,17 @@ def model_files(directories: tuple[str, ...], specs: tuple[str, ...]) -> dict[st
             if len(directories) > 1:
                 raise GraceError(f"--model {spec}: of several models, say whose it is: --model {directories[0]}={spec}")
             directory, file = directories[0], spec
-        out[directory] = announced(file).spec
+        out[directory] = model_file_of(file).spec
     return out
 
 
-def shortened_table(path: str) -> pd.DataFrame:
-    """The first rows of the table to go through."""
+def read_examples(path: str) -> pd.DataFrame:
+    """The first rows of the table to browse."""
     from grace.cli.terminal import read_table
     from grace.web import examples
 
-    table, most = read_table(path, lenient=True), examples.MAX_ROWS
-    if len(table) > most:
-        click.echo(f"{path} has {len(table):,} rows; the page goes through the first {most:,}.", err=True)
-        table = table.head(most).copy()  # without the memory of the others
+    table, max_rows = read_table(path, lenient=True), examples.MAX_ROWS
+    if len(table) > max_rows:
+        click.echo(f"{path} has {len(table):,} rows; the page goes through the first {max_rows:,}.", err=True)
+        table = table.head(max_rows).copy()  # release the other rows
     return table

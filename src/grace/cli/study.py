@@ -13,7 +13,7 @@ from rich.table import Table
 
 from grace.cli.serve import allow_host, proxy
 from grace.cli.terminal import read_table
-from grace.errors import GraceError
+from grace.errors import GraceError, pip_install
 from grace.schema.files import write_text
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def new(
     if (model is None) == (rows is not None) or (row and rows is None) or (data is not None and model is not None):
         raise click.UsageError("give --data NAME, or --model DIRECTORY with --rows FILE (and --row NUMBER)")
     if consent is not None:
-        settings["consent"] = _text_of(consent)
+        settings["consent"] = _read_text(consent)
     if model is not None and rows is not None:
         explainer = store.load(model)
         frame = explainer.model.impute(read_table(rows, explainer.schema))[explainer.schema.names]
@@ -88,10 +88,10 @@ def new(
         data = data or "cancer95"
         explainer, frame = making.embedded(data, settings["seed"])
         source = f"embedded table {data}"
-    made = making.make(explainer, frame, task=task, source=source, items=items or 1, **settings)
-    making.write(made, explainer, directory)
-    arms = ", ".join(f"{arm.method} {'with' if arm.picture else 'without'} picture" for arm in made.arms)
-    click.echo(f"Made a study of {len(made.items)} row(s) from {source}: {arms}.", err=True)
+    created = making.make(explainer, frame, task=task, source=source, items=items or 1, **settings)
+    making.write(created, explainer, directory)
+    arms = ", ".join(f"{arm.method} {'with' if arm.picture else 'without'} picture" for arm in created.arms)
+    click.echo(f"Made a study of {len(created.items)} row(s) from {source}: {arms}.", err=True)
     click.echo(f"Now: grace study serve {shlex.quote(directory)}", err=True)
 
 
@@ -109,12 +109,15 @@ def serve(directory: str, host: str, port: int, allow_host: tuple[str, ...], pro
       grace study serve clear/ --port 8001
       grace study serve clear/ --allow-host study.example.org --proxy 127.0.0.1
     """
-    from grace.study.pages import serve as run
-
-    def ready(address: str) -> None:
-        click.echo(f"The study is at {address} (Ctrl-C to stop).", err=True)
-
-    run(directory, host, port, ready, allow_host, proxy)
+    try:
+        from grace.study.pages import create_app
+        from grace.web.hosts import hosts_of
+        from grace.web.server import proxies_of, run
+    except ImportError as reason:
+        raise GraceError(f"the studies' pages need more packages ({reason.name}): {pip_install('web')}") from reason
+    hosts, proxies = hosts_of(host, allow_host), proxies_of(proxy)
+    app = create_app(directory, hosts)
+    run(app, host, port, lambda address: click.echo(f"The study is at {address} (Ctrl-C to stop).", err=True), proxies)
 
 
 @study.command()
@@ -172,7 +175,7 @@ def analyse(
     if as_json:
         click.echo(json.dumps(report.to_dict(), indent=1, ensure_ascii=False))
     else:
-        _show(report)
+        _print_report(report)
 
 
 @study.command()
@@ -200,36 +203,36 @@ def power(
 
     if (d is None) == (p1 is None and p2 is None) or (p1 is None) != (p2 is None):
         raise click.UsageError("give --d for ratings, or --p1 and --p2 for right and wrong answers")
-    found = plan(d=d, p1=p1, p2=p2, n=n, lost=lost, **test)
-    click.echo(json.dumps(found.to_dict(), indent=1) if as_json else str(found))
+    result = plan(d=d, p1=p1, p2=p2, n=n, lost=lost, **test)
+    click.echo(json.dumps(result.to_dict(), indent=1) if as_json else str(result))
 
 
-def _text_of(path: str) -> str:
+def _read_text(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as reason:
         raise GraceError(f"{path} cannot be read as text: {reason}") from reason
 
 
-def _show(report: Report) -> None:
+def _print_report(report: Report) -> None:
     console = Console()
     valid = report.received - len(report.exclusions)
     console.print(f"{report.received} answers, {valid} of them valid.", highlight=False)
     for e in report.exclusions:
-        said = f"  left out: {e.participant} ({e.method}, {e.task}): {e.reason}"
-        console.print(said, highlight=False, markup=False, soft_wrap=True)
+        line = f"  left out: {e.participant} ({e.method}, {e.task}): {e.reason}"
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     for h in report.hypotheses:
         console.print()
         console.print(f"{h.name}: {h.claim}", style="bold", highlight=False)
-        console.print(_groups(h))
-        for line in _lines(h):
+        console.print(_group_table(h))
+        for line in _test_lines(h):
             console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
         console.print(f"  {h.verdict}", style="bold", highlight=False, markup=False, soft_wrap=True)
     for note in report.notes:
         console.print(f"\n{note}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
-def _groups(h: Hypothesis) -> Table:
+def _group_table(h: Hypothesis) -> Table:
     table = Table(box=None, header_style="dim")
     table.add_column("")
     for head in ("n", "mean", "sd", "95 % interval"):
@@ -240,8 +243,8 @@ def _groups(h: Hypothesis) -> Table:
     return table
 
 
-def _lines(h: Hypothesis) -> list[str]:
-    from grace.study.analysis import shown
+def _test_lines(h: Hypothesis) -> list[str]:
+    from grace.study.analysis import format_p
 
     lines = []
     for test in (h.student, h.welch, h.robust):
@@ -250,7 +253,7 @@ def _lines(h: Hypothesis) -> list[str]:
             what = (
                 f"{kind} = {test.statistic:g}" if test.df is None else f"t = {test.statistic:.4f}, df = {test.df:.4g}"
             )
-            lines.append(f"{test.name}: {what}, one-tailed p = {shown(test.p)}")
+            lines.append(f"{test.name}: {what}, one-tailed p = {format_p(test.p)}")
     for effect in h.effects:
         if effect.value is not None:
             low, high = ("…" if end is None else f"{end:.2f}" for end in (effect.low, effect.high))

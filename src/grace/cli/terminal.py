@@ -1,9 +1,9 @@
-"""What the command shows on the screen and how it reads and writes files."""
+"""Shared options, printing, and reading and writing of files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -30,92 +30,107 @@ if TYPE_CHECKING:
 
 STYLES = ("exact", "magnitude", "relative", "auto")
 FORMS = ("had", "because", "typical")
-MOST_SHOWN, FIRST_SHOWN = 20, 5  # rows that a terminal shows all of, and how many of more
+MAX_SHOWN, FIRST_SHOWN = 20, 5  # a terminal shows all rows up to the first number, else the second
 
 
-def saying(command: Callable[..., None]) -> Callable[..., None]:
-    """Options for how an explanation is said, given to the command as `how`."""
+Command = Callable[..., None]
 
-    @click.option("--style", type=click.Choice(STYLES), help="How precisely a difference is said.")
-    @click.option("--template", type=click.Choice(FORMS), help="Had ...; because ...; beside what is typical.")
-    @click.option("--language", metavar="CODE", help="The language of the sentence, such as en or de.")
-    @click.option("--seed", type=int, default=0, help="Draw the words of the template by this number.")
-    @click.option("--hedge", is_flag=True, help="Say how sure the model is.")
-    @wraps(command)
-    def wrapped(
-        style: str | None, template: str | None, language: str | None, seed: int, hedge: bool, **rest: Any
-    ) -> None:
-        from grace.text import languages
 
-        if language is not None:
-            languages.load(language)
-        how = {"style": style, "template": template, "language": language, "seed": seed, "hedge": hedge}
-        command(how=how, **rest)
+def grouped_options(
+    argument: str, names: Iterable[str], make: Callable[..., Any], *options: Callable[[Command], Command]
+) -> Callable[[Command], Command]:
+    """A decorator that adds click options, and passes `make(**values)` to the command as one argument."""
 
-    return wrapped
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def wrapped(**values: Any) -> None:
+            command(**{argument: make(**{name: values.pop(name) for name in names})}, **values)
+
+        decorated: Command = wrapped
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def _checked_wording(**options: Any) -> dict[str, Any]:
+    from grace.text import languages
+
+    if options["language"] is not None:
+        languages.load(options["language"])
+    return options
+
+
+wording_options = grouped_options(
+    "wording",
+    ("style", "template", "language", "seed", "hedge"),
+    _checked_wording,
+    click.option("--style", type=click.Choice(STYLES), help="How precisely a difference is said."),
+    click.option("--template", type=click.Choice(FORMS), help="Had ...; because ...; beside what is typical."),
+    click.option("--language", metavar="CODE", help="The language of the sentence, such as en or de."),
+    click.option("--seed", type=int, default=0, help="Draw the words of the template by this number."),
+    click.option("--hedge", is_flag=True, help="Say how sure the model is."),
+)
+"""The keywords of `Explanation.text` as options."""
 
 
 def category_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Columns of a table to be read as categories, given to the command as `categories`."""
-
-    def names(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> list[str]:
-        return comma_separated(given)
-
+    """Adds --categories: columns to be read as categories."""
     return click.option(
         "--categories",
         multiple=True,
         metavar="COLUMN",
-        callback=names,
+        callback=lambda context, parameter, given: comma_separated(given),
         help="Of CSV: a column of categories, though its cells look like numbers or dates; may be repeated.",
     )(command)
 
 
-def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
-    """The changed features as a table, and the sentence."""
+def print_explanation(console: Console, e: Explanation, **wording: Unpack[Saying]) -> None:
+    """Print the changed features as a table, and the sentence."""
     from grace.schema.shortening import shortened
     from grace.text import languages, sentence
 
-    own = e.words.language
-    code = how.get("language") or own
+    schema_language = e.words.language
+    code = wording.get("language") or schema_language
     heads = languages.load(code).SCREEN
     if e.changes:
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column(heads["feature"])
         table.add_column(heads["is"], justify="right")
         table.add_column(heads["would"], justify="right")
-        for change in e.changes:
-            old, new = (sentence.value(change.feature, cell, code, own) for cell in (change.old, change.new))
-            name = shortened(sentence.phrase(change.feature, code, own))
-            table.add_row(Text(name), Text(old), Text(new, style="bold"))
-        for change in e.follow_on:
-            old, new = (sentence.value(change.feature, cell, code, own) for cell in (change.old, change.new))
-            name = shortened(sentence.phrase(change.feature, code, own))
-            table.add_row(Text(f"{name} ({heads['along']})", "dim"), old, new)
+        for i, c in enumerate((*e.changes, *e.follow_on)):
+            old, new = (sentence.value(c.feature, cell, code, schema_language) for cell in (c.old, c.new))
+            name = shortened(sentence.phrase(c.feature, code, schema_language))
+            if i < len(e.changes):
+                table.add_row(Text(name), Text(old), Text(new, style="bold"))
+            else:
+                table.add_row(Text(f"{name} ({heads['along']})", "dim"), Text(old), Text(new))
         console.print(table)
         console.print()
-    console.print(e.text(**how), highlight=False, markup=False, soft_wrap=True)
+    console.print(e.text(**wording), highlight=False, markup=False, soft_wrap=True)
     for other in e.alternatives:
-        console.print(f"{heads['or']}{other.text(**how)}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{heads['or']}{other.text(**wording)}", highlight=False, markup=False, soft_wrap=True)
     for note in sentence.notes(e, code):
         console.print(f"{heads['note']}{note}.", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
-def show_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), **how: Unpack[Saying]) -> None:
-    """Each explanation under the number of its row, and the columns that rows are called by. Of many rows, a terminal
-    shows the first few."""
-    few = len(batch) > MOST_SHOWN and console.is_terminal
-    for i in range(FIRST_SHOWN if few else len(batch)):
+def print_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), **wording: Unpack[Saying]) -> None:
+    """Print each explanation under its row number and its cells in the columns `ids`; on a terminal, only the first of
+    many."""
+    abridged = len(batch) > MAX_SHOWN and console.is_terminal
+    for i in range(FIRST_SHOWN if abridged else len(batch)):
         if i:
             console.print()
         if len(batch) > 1 or ids:
-            called = [f"{c} {_cell(batch, c, i)}" for c in ids]
-            title = f"{', '.join(called)} (row {batch.index[i]})" if called else f"row {batch.index[i]}"
+            identifiers = [f"{c} {_cell(batch, c, i)}" for c in ids]
+            title = f"{', '.join(identifiers)} (row {batch.index[i]})" if identifiers else f"row {batch.index[i]}"
             console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
-        show(console, batch[i], **how)
-    if few:
-        done = int(batch.success.sum())
+        print_explanation(console, batch[i], **wording)
+    if abridged:
+        count = int(batch.success.sum())
         console.print(
-            f"\nThese are {FIRST_SHOWN} of {len(batch):,} rows; {done:,} are explained. All of them: --out FILE.csv "
+            f"\nThese are {FIRST_SHOWN} of {len(batch):,} rows; {count:,} are explained. All of them: --out FILE.csv "
             "(.parquet, .jsonl), or here with --json; one of them: --row NUMBER",
             style="dim",
             highlight=False,
@@ -125,7 +140,7 @@ def show_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), *
 
 
 def _cell(batch: Explanations, column: str, i: int) -> str:
-    """The cell of a column that rows are called by: one beside the features, or a feature's own."""
+    """The cell of an extra column or a feature."""
     return str(batch.extra[column].iloc[i] if column in batch.extra.columns else batch[i].row[column])
 
 
@@ -135,8 +150,8 @@ def training_bar(console: Console, title: str) -> Iterator[Any]:
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=None, loss="")
 
-        def progress(epoch: int, most: int, loss: float) -> None:
-            bar.update(task, total=most, completed=epoch, loss=f"loss {loss:.4f}")
+        def progress(epoch: int, max_epochs: int, loss: float) -> None:
+            bar.update(task, total=max_epochs, completed=epoch, loss=f"loss {loss:.4f}")
 
         yield progress
         bar.update(task, total=1, completed=1)
@@ -150,7 +165,7 @@ def read_table(
     categories: Sequence[str] = (),
     lenient: bool = False,
 ) -> pd.DataFrame:
-    """A CSV or Parquet table, see `grace.schema.tables.reading.read`; what was recognised in it is said on stderr."""
+    """Read a CSV or Parquet table, see `grace.schema.tables.reading.read`; prints what was recognised to stderr."""
     from grace.schema.tables.reading import read
 
     frame, notes = read(path, schema, used=used, categories=categories, lenient=lenient)
@@ -168,40 +183,41 @@ def read_schema(path: str) -> Schema:
         raise GraceError(f"{path}: {error}") from error
 
 
-def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
+def write_batch(batch: Explanations, path: Path, **wording: Unpack[Saying]) -> None:
     if path.suffix == ".jsonl":
-        write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts(**how)))
+        lines = (json.dumps(line, ensure_ascii=False) for line in batch.to_dicts(**wording))
+        write_text(path, "".join(f"{line}\n" for line in lines))
         return
     from grace.schema.files import defused_frame
 
-    with replacing(path) as fresh:
-        frame = batch.to_frame(**how)
+    with replacing(path) as temporary:
+        frame = batch.to_frame(**wording)
         if path.suffix == ".csv":
-            defused_frame(frame).to_csv(fresh, index_label="row")
+            defused_frame(frame).to_csv(temporary, index_label="row")
         else:
-            frame.to_parquet(fresh)
+            frame.to_parquet(temporary)
 
 
 def write_picture(e: Explanation, path: Path) -> None:
-    """An SVG is made here; any other format by matplotlib."""
+    """Write an SVG directly, other formats by matplotlib."""
     if path.suffix == ".svg":
         write_text(path, e.to_svg())
         return
-    with replacing(path) as fresh:
-        e.plot().savefig(fresh, format=path.suffix[1:], dpi=200)
+    with replacing(path) as temporary:
+        e.plot().savefig(temporary, format=path.suffix[1:], dpi=200)
 
 
-def domain_of(said: str) -> str | float:
+def domain_of(text: str) -> str | float:
     try:
-        return float(said)
+        return float(text)
     except ValueError:
-        return said
+        return text
 
 
-def label_of(said: str, task: str, classes: Sequence[Any]) -> Any:
-    """The class that was typed, whatever its type; of a number, what it should have been."""
+def label_of(text: str, task: str, classes: Sequence[Any]) -> Any:
+    """The class that was typed, with its type; in regression, the target range."""
     if task == "regression":
         from grace.problem.target_range import target_range_of
 
-        return target_range_of(said)
-    return next((c for c in classes if str(c) == said), said)
+        return target_range_of(text)
+    return next((c for c in classes if str(c) == text), text)

@@ -66,11 +66,8 @@ class Overview:
     def __repr__(self) -> str:
         pairs = ", ".join(f"{x} → {y} ({count})" for x, y, count in self.pairs[:3]) + (", ..." * (len(self.pairs) > 3))
         often = ", ".join(f"{self.name(j)} in {int(self.changed[:, j].sum())}" for j in self.top(5))
-        text = [
-            f"{len(self.pair)} of {self.total} rows explained",
-            *filter(None, (pairs, often and f"changed: {often}")),
-        ]
-        return f"<Overview: {'; '.join(text)}>"
+        parts = (f"{len(self.pair)} of {self.total} rows explained", pairs, often and f"changed: {often}")
+        return f"<Overview: {'; '.join(filter(None, parts))}>"
 
     def top(self, max_n: int = MAX_FEATURES) -> list[int]:
         """Indices of the features that change most often."""
@@ -81,8 +78,9 @@ class Overview:
         feature = self.schema.features[j]
         return feature.name.replace("_", " ") if feature.phrase == self.schema.row else sentence.phrase(feature)
 
-    def columns(self, max_n: int) -> list[tuple[str, str, Bools]]:
-        """Two heading lines and a row mask per column: the most frequent pairs, the others together."""
+    def columns(self, width: float) -> list[tuple[str, str, Bools]]:
+        """Two heading lines and a row mask per column that fits: the most frequent pairs, the others together."""
+        max_n = 2 if width < NARROW_WIDTH else 4
         shown = self.pairs if len(self.pairs) <= max_n else self.pairs[: max_n - 1]
         out = [(x, y, self.pair == k) for k, (x, y, _) in enumerate(shown)]
         left = len(self.pairs) - len(shown)
@@ -113,11 +111,6 @@ class RowLayout:
         return Text(0, y + STEP / 2 + 4, fit(text, self.gutter - 12, 12), 12)
 
 
-def columns_within(o: Overview, width: float) -> list[tuple[str, str, Bools]]:
-    """As many columns as fit the width."""
-    return o.columns(2 if width < NARROW_WIDTH else 4)
-
-
 def empty_drawing(title: str, width: float) -> Drawing:
     """The picture of a batch without explanations."""
     marks, y = paragraph(title, MARGIN - 8, width - 2 * MARGIN, 17, bold=True)
@@ -136,7 +129,7 @@ def table(o: Overview, title: str, note: str, width: float, cell: Cell, foot: Ce
         return empty_drawing(title, width)
     marks, y = paragraph(title, MARGIN - 8, inner, 17, bold=True)
     lines = RowLayout.of(o, top, width)
-    columns = columns_within(o, width)
+    columns = o.columns(width)
     column_width = (inner - lines.gutter) / len(columns)
     for k, (x, y_word, rows) in enumerate(columns):
         left, room = lines.gutter + k * column_width, column_width - 14
@@ -165,7 +158,7 @@ def table(o: Overview, title: str, note: str, width: float, cell: Cell, foot: Ce
 
 def features_picture(o: Overview, width: float) -> Drawing:
     """How often each feature changes, by pair of classes."""
-    top = max((int(o.changed[rows].sum(axis=0).max(initial=0)) for *_, rows in columns_within(o, width)), default=1)
+    top = max((int(o.changed[rows].sum(axis=0).max(initial=0)) for *_, rows in o.columns(width)), default=1)
 
     def cell(j: int, rows: Bools, x: float, y: float, room: float) -> list[Mark]:
         count = int(o.changed[rows, j].sum())
@@ -182,7 +175,7 @@ def changes_picture(o: Overview, width: float) -> Drawing:
     """The typical change of each feature, by pair of classes."""
     reach = 1.0
     for j in o.top():
-        for *_, rows in columns_within(o, width):
+        for *_, rows in o.columns(width):
             moves = o.moves[rows & o.changed[:, j], j]
             if len(moves):
                 reach = max(reach, float(np.abs(np.quantile(moves, [0.25, 0.75])).max()))

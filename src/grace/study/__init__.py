@@ -1,11 +1,11 @@
-"""The paper's two user studies, to run with people: GRACE's explanations beside LIME's.
+"""The paper's two user studies, which compare GRACE's explanations with LIME's.
 
-design      what a study is: its task, its arms, its items; kept as JSON
-making      a study from a table or a saved explainer
-lime        LIME in the same terms
-controls    the inputs with which a participant adjusts a row
-store       participants and answers, in SQLite; responses are answers as CSV
-pages       what a participant sees, and the server
+design      the design of a study: task, arms, items; stored as JSON
+making      creates a study from a table or a saved explainer
+lime        LIME's explanations with GRACE's schema and pictures
+controls    form inputs with which a participant adjusts a row
+store       participants and answers in SQLite; responses are answers as CSV
+pages       the pages that participants see
 statistics  hypothesis tests and effect sizes
 power       power of the tests, and sample sizes
 analysis    tests of H1, H2 and H3, and their figure

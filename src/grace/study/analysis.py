@@ -1,4 +1,4 @@
-"""H1, H2 and H3: what the answers say about the paper's three hypotheses.
+"""Tests of the paper's three hypotheses, H1, H2 and H3, and a figure of them.
 
 The paper's t-tests are Student's, with pooled variance: its degrees of freedom are n + m - 2, and 15 of 20 against
 3 of 19 right answers give its t of 4.4875, where Welch's would be 4.5075. Both are reported.
@@ -21,7 +21,7 @@ from grace.study.responses import Response
 from grace.study.statistics import Effect, Group, Test
 
 ALPHA = 0.05
-ONE_SD = 1.0  # an effect that no study may miss: groups too small for it allow no conclusion
+MAX_DETECTABLE = 1.0  # standard deviations; groups that are too small to detect such an effect allow no conclusion
 
 CLAIMS = {
     "H1": ("intuitive", "GRACE is more intuitive and friendly than LIME"),
@@ -32,7 +32,7 @@ CLAIMS = {
 
 @dataclass(frozen=True)
 class Exclusion:
-    """An answer that is not counted, and why."""
+    """An answer that is not counted, and the reason."""
 
     participant: str
     method: str
@@ -42,7 +42,7 @@ class Exclusion:
 
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
-    """One hypothesis: both groups, the tests, the effects, and a verdict in words."""
+    """One hypothesis: values and statistics of both groups, tests, effect sizes, and a verdict as text."""
 
     name: str
     claim: str
@@ -60,7 +60,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a study, or several, have shown."""
+    """The results of one or more studies."""
 
     received: int
     alpha: float
@@ -69,7 +69,7 @@ class Report:
     notes: list[str]
 
     def to_dict(self) -> dict[str, Any]:
-        return dict(_plain(asdict(self)))
+        return dict(_json_safe(asdict(self)))
 
 
 def analyse(
@@ -80,38 +80,38 @@ def analyse(
     attention: bool = True,
     picture: bool | None = None,
 ) -> Report:
-    """Test each hypothesis for which there are answers. Answers given too fast (`min_minutes`, else the study's own
-    limit, else the paper's) and those that failed the attention check are left out and listed."""
+    """Test each hypothesis for which there are answers. Answers given faster than the limit (`min_minutes`, else the
+    study's, else the paper's) or with a failed attention check are excluded, and listed."""
     if not 0 < alpha < 1:
         raise GraceError(f"alpha={alpha}: it must lie between 0 and 1")
-    asked = [r for r in responses if picture is None or r.picture is picture]
-    if not asked:
+    selected = [r for r in responses if picture is None or r.picture is picture]
+    if not selected:
         raise GraceError("there are no answers to analyse")
-    checked = [(r, _exclusion(r, min_minutes, attention)) for r in asked]
+    checked = [(r, _exclusion(r, min_minutes, attention)) for r in selected]
     exclusions = [reason for _, reason in checked if reason is not None]
     valid = [r for r, reason in checked if reason is None]
-    found = [_hypothesis(name, valid, alpha) for name in CLAIMS if any(_value(r, name) is not None for r in asked)]
-    if not found:
+    results = [_hypothesis(name, valid, alpha) for name in CLAIMS if any(_value(r, name) is not None for r in selected)]
+    if not results:
         raise GraceError(
             "the answers have no ratings (intuitive, comprehensible) and no correct; nothing can be tested"
         )
-    tested = [h for h in found if h.student is not None]
+    tested = [h for h in results if h.student is not None]
     adjusted = statistics.holm([h.student.p for h in tested if h.student is not None])
     holm = {h.name: p for h, p in zip(tested, adjusted, strict=True)}
-    judged = [replace(h, holm=holm.get(h.name), verdict=_verdict(h, holm.get(h.name), alpha)) for h in found]
-    return Report(
-        received=len(asked), alpha=alpha, hypotheses=judged, exclusions=exclusions, notes=_notes(asked, valid, judged)
-    )
+    hypotheses = [replace(h, holm=holm.get(h.name), verdict=_verdict(h, holm.get(h.name), alpha)) for h in results]
+    notes = _notes(selected, valid, hypotheses)
+    return Report(received=len(selected), alpha=alpha, hypotheses=hypotheses, exclusions=exclusions, notes=notes)
 
 
 def _exclusion(r: Response, min_minutes: float | None, attention: bool) -> Exclusion | None:
     least = min_minutes if min_minutes is not None else MINUTES[r.task] if r.min_minutes is None else r.min_minutes
     if r.minutes is not None and r.minutes < least:
         reason = f"too fast: {r.minutes:.2f} of at least {least:g} minutes"
-        return Exclusion(r.participant, r.method, r.task, reason)
-    if attention and r.attention is False:
-        return Exclusion(r.participant, r.method, r.task, "the attention check was answered wrongly")
-    return None
+    elif attention and r.attention is False:
+        reason = "the attention check was answered wrongly"
+    else:
+        return None
+    return Exclusion(r.participant, r.method, r.task, reason)
 
 
 def _value(r: Response, name: str) -> float | None:
@@ -127,8 +127,8 @@ def _hypothesis(name: str, valid: Iterable[Response], alpha: float) -> Hypothesi
         if value is not None:
             values[r.method].append(value)
     a, b = values["grace"], values["lime"]
-    shares = measure == "correct"
-    if shares:
+    proportions = measure == "correct"
+    if proportions:
         robust = statistics.fisher(a, b)
         effects = [statistics.risk_difference(a, b), statistics.odds_ratio(a, b), statistics.cohen_d(a, b)]
     else:
@@ -139,7 +139,7 @@ def _hypothesis(name: str, valid: Iterable[Response], alpha: float) -> Hypothesi
         claim=claim,
         measure=measure,
         values=values,
-        groups={method: statistics.describe(v, shares=shares) for method, v in values.items() if v},
+        groups={method: statistics.describe(v, proportions=proportions) for method, v in values.items() if v},
         student=statistics.t_test(a, b),
         welch=statistics.t_test(a, b, pooled=False),
         robust=robust,
@@ -152,7 +152,7 @@ def _verdict(h: Hypothesis, p: float | None, alpha: float) -> str:
     n, m = (len(h.values[method]) for method in METHODS)
     if h.detectable is None:
         return f"No conclusion: {n} and {m} valid answers, and a comparison needs at least two of each."
-    if h.detectable > ONE_SD:
+    if h.detectable > MAX_DETECTABLE:
         return (
             f"No conclusion: {n} and {m} valid answers are too few. An effect would have to exceed "
             f"{h.detectable:.1f} standard deviations to be found with 80 % power."
@@ -160,26 +160,27 @@ def _verdict(h: Hypothesis, p: float | None, alpha: float) -> str:
     if p is None or h.student is None:
         return "No conclusion: all answers are alike, so that there is nothing to compare."
     if p < alpha:
-        doubt = h.robust is not None and h.robust.p >= alpha
-        but = f" But {h.robust.name} does not agree (p = {h.robust.p:.3f})." if doubt and h.robust is not None else ""
-        return f"Supported: p = {shown(p)} after Holm's correction, below {alpha:g}.{but}"
+        but = ""
+        if h.robust is not None and h.robust.p >= alpha:
+            but = f" But {h.robust.name} does not agree (p = {h.robust.p:.3f})."
+        return f"Supported: p = {format_p(p)} after Holm's correction, below {alpha:g}.{but}"
     return (
-        f"Not shown: p = {shown(p)} after Holm's correction. That is no proof of equality: effects below "
+        f"Not shown: p = {format_p(p)} after Holm's correction. That is no proof of equality: effects below "
         f"{h.detectable:.2f} standard deviations are easily missed with {n} and {m} answers."
     )
 
 
-def _notes(asked: Sequence[Response], valid: Sequence[Response], hypotheses: Sequence[Hypothesis]) -> list[str]:
+def _notes(selected: Sequence[Response], valid: Sequence[Response], hypotheses: Sequence[Hypothesis]) -> list[str]:
     notes = []
     if len(hypotheses) > 1:
         notes.append(
             f"{len(hypotheses)} hypotheses are tested at once: verdicts use p-values after Holm's correction, which "
             "keeps the chance of any false finding at alpha."
         )
-    left = {method: sum(r.method == method for r in asked) for method in METHODS}
-    kept = {method: sum(r.method == method for r in valid) for method in METHODS}
-    if all(left.values()):
-        lost = {method: 1 - kept[method] / left[method] for method in METHODS}
+    received = {method: sum(r.method == method for r in selected) for method in METHODS}
+    counted = {method: sum(r.method == method for r in valid) for method in METHODS}
+    if all(received.values()):
+        lost = {method: 1 - counted[method] / received[method] for method in METHODS}
         if abs(lost["grace"] - lost["lime"]) > 0.1:
             notes.append(
                 f"Exclusions differ between the methods (GRACE {lost['grace']:.0%}, LIME {lost['lime']:.0%}); the "
@@ -194,17 +195,17 @@ def _notes(asked: Sequence[Response], valid: Sequence[Response], hypotheses: Seq
     return notes
 
 
-def shown(p: float) -> str:
-    """A p-value as people write it."""
+def format_p(p: float) -> str:
+    """A p-value as text."""
     return f"{p:.4f}" if p >= 0.0001 else f"{p:.2e}"
 
 
-def _plain(part: Any) -> Any:
-    """The same with None for what JSON cannot hold."""
+def _json_safe(part: Any) -> Any:
+    """The value with None instead of NaN and infinity."""
     if isinstance(part, dict):
-        return {k: _plain(v) for k, v in part.items()}
+        return {k: _json_safe(v) for k, v in part.items()}
     if isinstance(part, list | tuple):
-        return [_plain(v) for v in part]
+        return [_json_safe(v) for v in part]
     return None if isinstance(part, float) and not math.isfinite(part) else part
 
 
@@ -215,7 +216,7 @@ TITLES = {"intuitive": "intuitive and friendly", "comprehensible": "comprehensib
 
 
 def draw(report: Report, path: str | Path) -> None:
-    """Write the figure as SVG, PNG or PDF."""
+    """Write a figure of all ratings, the means and their 95 % intervals as SVG, PNG or PDF."""
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
@@ -227,29 +228,29 @@ def draw(report: Report, path: str | Path) -> None:
     panels = figure.subplots(1, len(report.hypotheses), squeeze=False)[0]
     rng = np.random.default_rng(0)
     for axes, h in zip(panels, report.hypotheses, strict=True):
-        shares = h.measure == "correct"
+        proportions = h.measure == "correct"
         for x, method in enumerate(METHODS):
             values = np.array(h.values[method])
             if not len(values):
                 continue
             group, colour = h.groups[method], COLOURS[method]
-            if not shares:
-                aside = x + rng.uniform(-0.22, 0.22, len(values))
-                axes.scatter(aside, values, s=14, color=colour, alpha=0.35, linewidths=0)
-            reach = [[max(0.0, group.mean - group.low)], [max(0.0, group.high - group.mean)]]
-            axes.errorbar(x, group.mean, yerr=reach, fmt="o", color=colour, capsize=5, markersize=8, linewidth=2)
+            if not proportions:
+                jittered = x + rng.uniform(-0.22, 0.22, len(values))
+                axes.scatter(jittered, values, s=14, color=colour, alpha=0.35, linewidths=0)
+            errors = [[max(0.0, group.mean - group.low)], [max(0.0, group.high - group.mean)]]
+            axes.errorbar(x, group.mean, yerr=errors, fmt="o", color=colour, capsize=5, markersize=8, linewidth=2)
         sizes = [f"{NAMES[m]}\nn = {len(h.values[m])}" for m in METHODS]
         axes.set_xticks(range(len(METHODS)), sizes)
         axes.set_xlim(-0.6, len(METHODS) - 0.4)
-        axes.set_ylim((-0.03, 1.03) if shares else (0.5, 10.5))
-        axes.set_ylabel("share of right answers" if shares else "rating, 1 to 10")
-        p = "no test" if h.student is None else f"t = {h.student.statistic:.2f}, p = {shown(h.student.p)}"
+        axes.set_ylim((-0.03, 1.03) if proportions else (0.5, 10.5))
+        axes.set_ylabel("share of right answers" if proportions else "rating, 1 to 10")
+        p = "no test" if h.student is None else f"t = {h.student.statistic:.2f}, p = {format_p(h.student.p)}"
         axes.set_title(f"{h.name}: {TITLES[h.measure]}\n{p}", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", alpha=0.25)
     try:
         with mpl.rc_context({"svg.hashsalt": "grace", "svg.fonttype": "none"}):
-            stamp = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": None}[Path(path).suffix]
-            figure.savefig(path, dpi=150, metadata=stamp)
+            metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": None}[Path(path).suffix]
+            figure.savefig(path, dpi=150, metadata=metadata)
     except OSError as reason:
         raise GraceError(f"{path} cannot be written: {reason.strerror}") from reason

@@ -1,4 +1,4 @@
-"""The inputs with which a participant adjusts a row: native ones, limited to what the feature may be."""
+"""Form inputs with which a participant adjusts a row, limited to the features' domains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grace.text import sentence
 
 @dataclass(frozen=True)
 class Control:
-    """One feature as an input: `kind` is number, choice (among `options`) or fixed."""
+    """One feature as an input; `kind` is number, choice (among `options`) or fixed."""
 
     key: str
     feature: Feature
@@ -32,24 +32,25 @@ class Control:
         return self.feature.unit if isinstance(self.feature, Numeric) else ""
 
     @property
-    def shown(self) -> str:
-        """The row's own value, as a person reads it."""
+    def display_value(self) -> str:
+        """The current value for display."""
         return sentence.value(self.feature, self.value)
 
     @property
-    def sent(self) -> str:
-        """The row's own value, as the input holds it."""
-        return _plain(self.value) if self.kind == "number" else str(self.options.index(self.value))
+    def input_value(self) -> str:
+        """The current value as the input holds it."""
+        return _digits(self.value) if self.kind == "number" else str(self.options.index(self.value))
 
     @property
     def step(self) -> str:
-        """Whole numbers in steps of 1; a browser would refuse other values that do not lie on a grid."""
-        return "1" if isinstance(self.feature, Numeric) and self.feature.integer and _whole(self.value) else "any"
+        """1 for integers, else any: browsers reject values off the grid."""
+        integer = isinstance(self.feature, Numeric) and self.feature.integer
+        return "1" if integer and float(self.value).is_integer() else "any"
 
     @property
     def limits(self) -> tuple[str, str]:
-        """The bounds as text; an open end is empty."""
-        return "" if math.isinf(self.low) else _plain(self.low), "" if math.isinf(self.high) else _plain(self.high)
+        """The bounds as text; empty for an infinite one."""
+        return "" if math.isinf(self.low) else _digits(self.low), "" if math.isinf(self.high) else _digits(self.high)
 
     @property
     def choices(self) -> list[tuple[str, str]]:
@@ -57,7 +58,7 @@ class Control:
         return [(str(i), self.feature.label(option)) for i, option in enumerate(self.options)]
 
     @property
-    def allowed(self) -> str:
+    def allowed_text(self) -> str:
         """The bounds in words."""
         if self.kind == "fixed":
             return "This cannot be changed."
@@ -66,36 +67,34 @@ class Control:
         span = f"{low} to {high}" if low and high else f"{low} or more" if low else f"{high} or less" if high else "any"
         return f"{span}, whole numbers" if self.step == "1" else span
 
-    def read(self, sent: str | None) -> Value:
-        """The value that was sent, or a ValueError in words for the participant."""
+    def read(self, text: str | None) -> Value:
+        """The submitted value; ValueError with a message for the participant if it is invalid."""
         if self.kind == "fixed":
             return self.value
         if self.kind == "choice":
-            if sent is None or not sent.isascii() or not sent.isdigit() or int(sent) >= len(self.options):
+            if text is None or not text.isascii() or not text.isdigit() or int(text) >= len(self.options):
                 raise ValueError(f"{self.label}: choose one of the values.")
-            return self.options[int(sent)]
+            return self.options[int(text)]
         try:
-            number = float(sent or "")
+            number = float(text or "")
         except ValueError:
             number = math.nan
         if number == self.value:
             return self.value
-        if not math.isfinite(number) or not self.low <= number <= self.high:
-            raise ValueError(f"{self.label}: enter a number ({self.allowed}).")
-        if self.step == "1":
-            if number != round(number):
-                raise ValueError(f"{self.label}: enter a number ({self.allowed}).")
-            return int(number)
-        return number
+        integer = self.step == "1"
+        valid = math.isfinite(number) and self.low <= number <= self.high
+        if not valid or (integer and not number.is_integer()):
+            raise ValueError(f"{self.label}: enter a number ({self.allowed_text}).")
+        return int(number) if integer else number
 
 
 def controls(schema: Schema, row: Mapping[str, Value]) -> list[Control]:
-    """An input for each feature; the row's own value is always among what is allowed."""
+    """An input per feature; the row's current value is always allowed."""
     return [_control(f"f{j}", feature, row[feature.name]) for j, feature in enumerate(schema.features)]
 
 
 def read(fields: Mapping[str, str], inputs: list[Control]) -> tuple[dict[str, Value], list[tuple[str, str]]]:
-    """The adjusted row, and what is wrong with it as (input, words)."""
+    """The adjusted row, and errors as (input key, message)."""
     row: dict[str, Value] = {}
     errors = []
     for control in inputs:
@@ -115,17 +114,13 @@ def _control(key: str, feature: Feature, value: Value) -> Control:
     if isinstance(feature, Categorical):
         options = tuple(c for c in feature.categories if c in feature.open or c == value)
         return Control(key, feature, "choice", value, options=options)
-    own = float(value)
+    current = float(value)
     low, high = feature.bounds
-    low = own if feature.increase_only else min(low, own)
-    high = own if feature.decrease_only else max(high, own)
+    low = current if feature.increase_only else min(low, current)
+    high = current if feature.decrease_only else max(high, current)
     return Control(key, feature, "number", value, low, high)
 
 
-def _whole(value: Value) -> bool:
-    return float(value) == round(float(value))
-
-
-def _plain(value: Value) -> str:
-    """In digits, as an input of type number wants it."""
+def _digits(value: Value) -> str:
+    """The number without exponent, as inputs of type number require."""
     return f"{sentence.decimal(value):f}"

@@ -1,7 +1,7 @@
-"""What a study is: fixed when it is made, the same for everybody who serves or analyses it.
+"""The design of a study, which is fixed when the study is created. Files of its directory:
 
-study.json        this design, with every row, text and picture a participant may see
-model/            the model that judges adjusted rows, without its training rows
+study.json        the design: rows, texts, pictures
+model/            the model that classifies adjusted rows, without its training rows
 responses.sqlite  participants and their answers
 """
 
@@ -25,12 +25,12 @@ DESIGN, MODEL, RESPONSES = "study.json", "model", "responses.sqlite"
 METHODS = ("grace", "lime")
 TASKS = ("rate", "adjust")
 MINUTES: Mapping[str, float] = {"rate": 1.5, "adjust": 3.0}
-"""Answers given in less time are left out, as in the paper (its appendix, "Evaluation of Explanation")."""
+"""Answers given faster are excluded, as in the paper (its appendix, "Evaluation of Explanation")."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """What a participant is shown: the words of one method, with or without its picture."""
+    """A treatment: the explanations of one method, with or without its picture."""
 
     method: str
     picture: bool
@@ -38,7 +38,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Account:
-    """One method's explanation of one row. Beside a picture the text is shorter, as in the paper."""
+    """One method's explanation of one row. The text beside a picture is shorter, as in the paper."""
 
     text: str
     text_beside_picture: str
@@ -47,17 +47,17 @@ class Account:
 
 @dataclass(frozen=True)
 class Item:
-    """A row, what the model says about it, and each method's account of that."""
+    """A row, the model's prediction, and each method's explanation."""
 
     row: Mapping[str, Value]
     predicted: Value
-    probability: float | None  # None if the model gives none
+    probability: float | None  # None for a model without probabilities
     accounts: Mapping[str, Account]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study of one task. `consent` is the maker's own text, paragraphs apart by empty lines."""
+    """A study of one task. `consent` is a custom information text, with paragraphs separated by empty lines."""
 
     task: str
     source: str
@@ -84,14 +84,14 @@ class Study:
                 raise GraceError(f"an item has no account by {arm.method}, which an arm of the study shows")
 
     def shown(self, arm: int, item: int) -> tuple[Account, str, bool]:
-        """What an arm shows of an item: the account, its text there, and whether there is a picture."""
-        chosen = self.arms[arm]
-        account = self.items[item].accounts[chosen.method]
-        return account, account.text_beside_picture if chosen.picture else account.text, chosen.picture
+        """The explanation that an arm shows of an item, its text, and whether there is a picture."""
+        treatment = self.arms[arm]
+        account = self.items[item].accounts[treatment.method]
+        return account, account.text_beside_picture if treatment.picture else account.text, treatment.picture
 
     @cached_property
     def name(self) -> str:
-        """A short name that no other study has."""
+        """A short identifier: the hash of the study."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
 
     # -- JSON ---------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Study:
 
 
 def load(directory: str | Path) -> Study:
-    """The study in a directory that `grace study new` made."""
+    """Load the study in a directory made by `grace study new`."""
     file = Path(directory) / DESIGN
     if not file.is_file():
         raise GraceError(f"{directory} is not a study: it has no {DESIGN}; make one with grace study new")

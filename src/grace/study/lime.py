@@ -26,14 +26,14 @@ from grace.schema.words import fill
 from grace.text import sentence
 from grace.text.vocabulary import class_caption
 
-FEATURES = 5  # as many as the paper's participants saw
-SAMPLES = 5000  # the package's own default
+FEATURES = 5  # as in the paper's studies
+SAMPLES = 5000  # the default of the package
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One line of LIME's answer: the row's value lies in (low, high], or is `category`; being there adds `weight`
-    to the probability of the class, on average around the row."""
+    """One line of LIME's explanation: the row's value lies in (low, high], or is `category`, which adds `weight` to the
+    class's probability on average in the neighbourhood."""
 
     feature: Feature
     weight: float
@@ -46,21 +46,19 @@ class Reason:
         return self.feature.name
 
     def inside(self) -> str:
-        """The bin, as LIME writes it: "2 < bare nuclei ≤ 6"."""
+        """The bin as LIME writes it: "2 < bare nuclei ≤ 6"."""
         phrase = _name(self.feature)
         if isinstance(self.feature, Categorical):
             assert self.category is not None
             return f"{phrase} = {self.feature.label(self.category)}"
         if self.low is None:
             return f"{phrase} ≤ {_edge(self.high)}"
-        return (
-            f"{phrase} > {_edge(self.low)}"
-            if self.high is None
-            else f"{_edge(self.low)} < {phrase} ≤ {_edge(self.high)}"
-        )
+        if self.high is None:
+            return f"{phrase} > {_edge(self.low)}"
+        return f"{_edge(self.low)} < {phrase} ≤ {_edge(self.high)}"
 
     def outside(self) -> str:
-        """Everything else: "bare nuclei is less than or equal to 6"."""
+        """The complement of the bin: "bare nuclei is less than or equal to 6"."""
         phrase = _name(self.feature)
         if isinstance(self.feature, Categorical):
             assert self.category is not None
@@ -70,17 +68,13 @@ class Reason:
         return f"{phrase} is {' or '.join(below + above)}"
 
     def to_dict(self) -> dict[str, Any]:
-        place = (
-            {"category": self.category}
-            if isinstance(self.feature, Categorical)
-            else {"low": self.low, "high": self.high}
-        )
-        return {"feature": self.name, **place, "weight": self.weight}
+        keys = ("category",) if isinstance(self.feature, Categorical) else ("low", "high")
+        return {"feature": self.name, **{key: getattr(self, key) for key in keys}, "weight": self.weight}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimeExplanation:
-    """LIME's reasons for (or, below 0, against) one class, the weightiest first."""
+    """LIME's reasons for (weight > 0) or against one class, by decreasing weight."""
 
     row: Mapping[str, Value]
     label: Value
@@ -89,11 +83,11 @@ class LimeExplanation:
     words: Schema = field(repr=False)
 
     def text(self, most: int | None = None) -> str:
-        """The reasons as sentences in the form the paper showed to its participants."""
+        """The reasons as sentences in the form of the paper's studies."""
         label = class_caption(self.words, self.label)
         kind = label if label.isalpha() else f"“{label}”"
-        said = fill(self.words.verb, label, self.words.row)
-        sentences = [f"The model {said}."]
+        text = fill(self.words.verb, label, self.words.row)
+        sentences = [f"The model {text}."]
         for reason in self.reasons[:most]:
             direction = "less" if reason.weight > 0 else "more"
             change = f"{_size(reason.weight)} {direction} {kind}"
@@ -101,7 +95,7 @@ class LimeExplanation:
         return " ".join(sentences)
 
     def picture(self) -> str:
-        """Bars for and against the class, as a self-contained SVG."""
+        """The bars as SVG."""
         return to_svg(bars(self))
 
     def to_dict(self) -> dict[str, Any]:
@@ -130,7 +124,7 @@ class Lime:
         self.model, self.schema, self.seed = explainer.model, explainer.schema, seed
         self.features, self.samples = features, samples
         self._random = np.random.RandomState(seed)
-        self._lime = _tabular()(
+        self._lime = _lime_tabular_explainer()(
             np.array(explainer.background_rows),
             feature_names=self.schema.names,
             categorical_features=[j for j, f in enumerate(self.schema.features) if isinstance(f, Categorical)],
@@ -140,17 +134,17 @@ class Lime:
         )
 
     def explain(self, rows: Any, *, label: Value | None = None) -> list[LimeExplanation]:
-        """Why each row gets its class, or what speaks for and against `label`."""
+        """The reasons for each row's predicted class, or for `label`."""
         self.model.refresh()
         encoded = self.schema.encode(rows)
         probabilities = self._probabilities(encoded)
-        asked = None if label is None else int(class_codes([label], self.model.classes, "label")[0])
-        shown = self.schema.decode(encoded)
+        target_code = None if label is None else int(class_codes([label], self.model.classes, "label")[0])
+        decoded = self.schema.decode(encoded)
         out = []
         for i, row in enumerate(encoded):
-            code = int(probabilities[i].argmax()) if asked is None else asked
+            code = int(probabilities[i].argmax()) if target_code is None else target_code
             cells = {
-                f.name: row[j] if is_small(f) and not f.gaps else shown[f.name].iloc[i]
+                f.name: row[j] if is_small(f) and not f.gaps else decoded[f.name].iloc[i]
                 for j, f in enumerate(self.schema.features)
             }
             out.append(
@@ -166,10 +160,10 @@ class Lime:
 
     def _reasons(self, row: Floats, code: int) -> tuple[Reason, ...]:
         self._random.seed(self.seed)
-        found = self._lime.explain_instance(
+        explanation = self._lime.explain_instance(
             row, self._probabilities, labels=(code,), num_features=self.features, num_samples=self.samples
         )
-        weights = sorted(found.local_exp[code], key=lambda pair: -abs(pair[1]))
+        weights = sorted(explanation.local_exp[code], key=lambda pair: -abs(pair[1]))
         return tuple(self._reason(int(j), float(row[j]), float(weight)) for j, weight in weights)
 
     def _reason(self, j: int, value: float, weight: float) -> Reason:
@@ -177,27 +171,25 @@ class Lime:
         if isinstance(feature, Categorical):
             return Reason(feature, weight, category=feature.categories[int(value)])
         edges = self._lime.discretizer.maxs[j][:-1]
-        place = int(np.searchsorted(edges, value))
-        low = float(edges[place - 1]) if place > 0 else None
-        return Reason(feature, weight, low=low, high=float(edges[place]) if place < len(edges) else None)
+        bin_ = int(np.searchsorted(edges, value))
+        low = float(edges[bin_ - 1]) if bin_ > 0 else None
+        return Reason(feature, weight, low=low, high=float(edges[bin_]) if bin_ < len(edges) else None)
 
     def _probabilities(self, rows: Floats) -> Floats:
         tensor = torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
         scores = np.asarray(checked_scores(self.model, tensor).cpu().numpy())
-        return (
-            self.model.probabilities(scores)
-            if self.model.has_probabilities
-            else np.eye(scores.shape[1])[scores.argmax(axis=1)]
-        )
+        if self.model.has_probabilities:
+            return self.model.probabilities(scores)
+        return np.asarray(np.eye(scores.shape[1])[scores.argmax(axis=1)])
 
 
-WIDTH, LINE, TOP, HALF, LONGEST = 460, 44, 30, 150, 56
+WIDTH, LINE, TOP, HALF, MAX_CHARACTERS = 460, 44, 30, 150, 56
 
 
 def bars(e: LimeExplanation) -> Drawing:
-    """A bar per reason from the middle: to the right for the class, to the left against it. Drawn by the same means as
-    the other pictures, so that in a study neither size nor style tells whose explanation it is."""
-    label = _cut(class_caption(e.words, e.label), LONGEST // 3)
+    """A bar per reason: to the right for the class, to the left against it. Drawn with the same primitives as GRACE's
+    pictures, so that participants cannot tell the method by the style."""
+    label = _shortened(class_caption(e.words, e.label), MAX_CHARACTERS // 3)
     most = max((abs(r.weight) for r in e.reasons), default=0.0) or 1.0
     middle = WIDTH / 2
     marks: list[Mark] = [
@@ -211,26 +203,26 @@ def bars(e: LimeExplanation) -> Drawing:
 
 
 def _bar(reason: Reason, y: int, length: float) -> list[Mark]:
-    """The bin, and below it the bar with its size at its end."""
+    """The bin, and below it the bar with its weight."""
     middle = WIDTH / 2
     if reason.weight > 0:
         colour, left, end, anchor, sign = "old", middle, middle + length + 6, "start", ""
     else:
         colour, left, end, anchor, sign = "new", middle - length, middle - length - 6, "end", "\N{MINUS SIGN}"
     return [
-        Text(middle, y + 14, _cut(reason.inside(), LONGEST), 13, anchor="middle"),
+        Text(middle, y + 14, _shortened(reason.inside(), MAX_CHARACTERS), 13, anchor="middle"),
         Rect(left, y + 20, length, 16, colour),
         line(middle, y + 18, middle, y + 38, "soft"),
         Text(end, y + 33, f"{sign}{_size(reason.weight)}", 13, anchor=anchor),
     ]
 
 
-def _cut(said: str, longest: int) -> str:
-    return said if len(said) <= longest else f"{said[: longest - 1]}…"
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _name(feature: Feature) -> str:
-    """The column's name: a phrase of the schema ("the person ... older") fits GRACE's sentences only."""
+    """The column's name. Phrases of the schema ("the person ... older") only fit GRACE's sentences."""
     return feature.name.replace("_", " ")
 
 
@@ -244,7 +236,7 @@ def _size(weight: float) -> str:
     return f"{size:.2f}" if size >= 0.005 else f"{size:.1g}" if size >= 0.0001 else "0.00"
 
 
-def _tabular() -> Any:
+def _lime_tabular_explainer() -> Any:
     try:
         from lime.lime_tabular import LimeTabularExplainer
     except ImportError as reason:

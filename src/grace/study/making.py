@@ -1,4 +1,4 @@
-"""Making a study: the rows, both methods' accounts of them, and the model that judges."""
+"""Creates a study: chooses rows and explains them by both methods."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from grace.study.design import DESIGN, METHODS, MINUTES, MODEL, RESPONSES, TASKS
 from grace.study.lime import WIDTH, Lime, LimeExplanation
 from grace.study.store import Store
 
-BESIDE_PICTURE = 2  # features of LIME's that are put in words where a picture shows them all, as in the paper
+BESIDE_PICTURE = 2  # features in LIME's text beside a picture, as in the paper
 PICTURES = {"no": (False,), "yes": (True,), "both": (False, True)}
 TITLES = {"rate": "How clear is this explanation?", "adjust": "Can you change the computer's mind?"}
 
 
 def embedded(name: str, seed: int = 0) -> tuple[Explainer, pd.DataFrame]:
-    """An explainer for an embedded table, and rows it has not seen. Of cancer95, the row is the patient of the
-    paper's studies."""
+    """An explainer for an embedded table, and test rows. For cancer95, the only row is the patient of the paper's
+    studies."""
     table = datasets.load(name)
     frame = table.frame
     patient = datasets.is_case_study(frame) if name == "cancer95" else np.zeros(len(frame), dtype=bool)
@@ -57,7 +57,7 @@ def make(
     consent: str = "",
     **settings: Any,
 ) -> Study:
-    """A study of `items` rows, drawn from those that GRACE explains. Settings are those of `Explainer.explain`."""
+    """A study of `items` random rows that GRACE can explain. `settings` are arguments of `Explainer.explain`."""
     if task not in TASKS:
         raise GraceError(f"task {task!r} is unknown; use {' or '.join(TASKS)}")
     if pictures not in PICTURES:
@@ -73,7 +73,7 @@ def make(
         batch = explainer.explain(row, **settings)
         e = batch[0]
         if e.success:
-            schema = batch.schema  # with the ranges of the call: participants can enter whatever GRACE proposes
+            schema = batch.schema  # with the call's ranges, so that participants can enter GRACE's values
             chosen.append(_item(e, lime.explain(row, label=e.original_class)[0]))
         if len(chosen) == items:
             break
@@ -93,17 +93,17 @@ def make(
     )
 
 
-def _item(e: Explanation, other: LimeExplanation) -> Item:
+def _item(e: Explanation, lime_explanation: LimeExplanation) -> Item:
     accounts = {
         "grace": Account(e.text(), e.text(), svg(e, width=WIDTH)),
-        "lime": Account(other.text(), other.text(BESIDE_PICTURE), other.picture()),
+        "lime": Account(lime_explanation.text(), lime_explanation.text(BESIDE_PICTURE), lime_explanation.picture()),
     }
     row: dict[str, Value] = dict(e.row)
     return Item(row, e.original_class, e.probability(e.original_class) if e.sure else None, accounts)
 
 
 def write(study: Study, explainer: Explainer, directory: str | Path) -> None:
-    """Write a new study whole or not at all; a study that exists is never overwritten."""
+    """Write a new study atomically; existing studies are never overwritten."""
     target = Path(directory)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise GraceError(f"{target} exists and is not empty; choose another directory, so that no answers are lost")
@@ -114,7 +114,7 @@ def write(study: Study, explainer: Explainer, directory: str | Path) -> None:
             (fresh / DESIGN).write_text(study.to_json(), encoding="utf-8")
             store.save(explainer, fresh / MODEL, background=False)
             if study.task == "adjust":
-                _check_judge(fresh / MODEL)
+                _check_loadable(fresh / MODEL)
             Store(fresh / RESPONSES).create()
             fresh.rename(target)
         except BaseException:
@@ -124,16 +124,16 @@ def write(study: Study, explainer: Explainer, directory: str | Path) -> None:
         raise GraceError(f"{target} cannot be written: {reason.strerror}") from reason
 
 
-def _check_judge(directory: Path) -> None:
+def _check_loadable(directory: Path) -> None:
     try:
         store.load(directory)
     except GraceError as reason:
         raise GraceError("task adjust needs a network trained by grace; a wrapped module cannot be served") from reason
 
 
-def named_rows(frame: pd.DataFrame, numbers: Sequence[int], where: str) -> pd.DataFrame:
-    """Rows of a table by their number, 0 for the first."""
+def named_rows(frame: pd.DataFrame, numbers: Sequence[int], path: str) -> pd.DataFrame:
+    """Rows of a table by number."""
     for number in numbers:
         if not 0 <= number < len(frame):
-            raise GraceError(f"--row {number}: {where} has rows 0 to {len(frame) - 1}")
+            raise GraceError(f"--row {number}: {path} has rows 0 to {len(frame) - 1}")
     return frame.iloc[list(numbers)]

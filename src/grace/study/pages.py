@@ -1,7 +1,7 @@
-"""What a participant sees: consent, one task, thanks. Plain forms, no script, nothing from elsewhere.
+"""The pages of a study: consent, one task, thanks. Plain forms without scripts or external resources.
 
-The address with a participant's token is the whole of their state: it shows the task until an answer is there,
-and the debriefing from then on, however often it is loaded, sent or gone back to.
+The URL with a participant's token is the whole state: it shows the task until there is an answer, and the debriefing
+from then on, however often it is loaded or submitted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import re
 import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,10 +19,9 @@ import pandas as pd
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from fastapi.staticfiles import StaticFiles
-from starlette.exceptions import HTTPException as Refusal
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from grace import __version__
-from grace.errors import GraceError, pip_install
 from grace.pictures.report import environment
 from grace.study.controls import controls, read
 from grace.study.design import MODEL, RESPONSES, Study, load
@@ -37,10 +35,10 @@ if TYPE_CHECKING:
 
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")
-MOST_FIELDS = 20_000
+MAX_FIELDS = 20_000
 RATINGS = {"intuitive": "how intuitive and friendly", "comprehensible": "how easy to understand"}
 
-SCRIPTLESS = {**HEADERS, "Content-Security-Policy": f"{HEADERS['Content-Security-Policy']}; script-src 'none'"}
+NO_SCRIPT_HEADERS = {**HEADERS, "Content-Security-Policy": f"{HEADERS['Content-Security-Policy']}; script-src 'none'"}
 
 CONSENT = """You are asked to take part in a short study of how computer programs explain what they answer. It takes about five minutes.
 
@@ -53,13 +51,13 @@ JOBS = {"rate": "rate the explanation", "adjust": "try to change the program's m
 
 
 async def fields(request: Request) -> dict[str, str]:
-    """The fields of a sent form, the number of them limited."""
+    """The fields of a submitted form, of limited number."""
     return await asyncio.to_thread(_fields, await request.body())
 
 
 def _fields(body: bytes) -> dict[str, str]:
     try:
-        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:
         raise HTTPException(413, "What was sent has too many fields.") from None
 
@@ -68,72 +66,72 @@ Fields = Annotated[dict[str, str], Depends(fields)]
 
 
 def create_app(directory: str | Path, hosts: Hosts | None = None) -> FastAPI:
-    """The pages of the study in a directory, under the names in `hosts`; any name if none are given."""
+    """The app of the study in a directory; it answers to any host name unless `hosts` is given."""
     study = load(directory)
-    answers = Store(Path(directory) / RESPONSES)
-    answers.participants()  # a missing or foreign file is found out now, not by the first participant
-    judge = _judge(directory) if study.task == "adjust" else None
-    show = Pages(study)
+    store = Store(Path(directory) / RESPONSES)
+    store.participants()  # fail now if the file is missing or invalid
+    model = _load_model(directory) if study.task == "adjust" else None
+    pages = Pages(study)
     app = FastAPI(title=study.title, docs_url=None, redoc_url=None, openapi_url=None)
     app.mount("/static", StaticFiles(packages=[("grace.study", "static")]))
     cookie = f"study-{study.name}"
 
-    def known(token: str) -> Participant:
-        who = answers.participant(token) if TOKEN.fullmatch(token) else None
-        if who is None:
+    def find_participant(token: str) -> Participant:
+        participant = store.participant(token) if TOKEN.fullmatch(token) else None
+        if participant is None:
             raise HTTPException(404, "This address belongs to nobody who takes part. Begin again at the start page.")
-        return who
+        return participant
 
-    def returning(request: Request) -> str | None:
-        """The token of a browser from which somebody has begun already."""
+    def returning_token(request: Request) -> str | None:
+        """The token of a browser that has started already."""
         token = request.cookies.get(cookie, "")
-        return token if TOKEN.fullmatch(token) and answers.participant(token) is not None else None
+        return token if TOKEN.fullmatch(token) and store.participant(token) is not None else None
 
     @app.get("/")
     def welcome(request: Request) -> Response:
-        token = returning(request)
-        return show.welcome(secrets.token_urlsafe(16)) if token is None else _go(token)
+        token = returning_token(request)
+        return pages.welcome(secrets.token_urlsafe(16)) if token is None else _redirect(token)
 
     @app.post("/start")
-    def start(request: Request, sent: Fields) -> Response:
-        token = sent.get("token", "")
+    def start(request: Request, form: Fields) -> Response:
+        token = form.get("token", "")
         if not TOKEN.fullmatch(token):
             raise HTTPException(400, "This form is damaged. Begin again at the start page.")
-        if sent.get("agree") != "yes":
-            return show.welcome(token, [("agree", "Tick the box if you want to take part; else just close the page.")])
-        earlier = returning(request)  # in another tab
+        if form.get("agree") != "yes":
+            return pages.welcome(token, [("agree", "Tick the box if you want to take part; else just close the page.")])
+        earlier = returning_token(request)  # in another tab
         if earlier is not None:
-            return _go(earlier)
-        answers.begin(token, len(study.arms), len(study.items), study.seed)
-        response = _go(token)
+            return _redirect(earlier)
+        store.begin(token, len(study.arms), len(study.items), study.seed)
+        response = _redirect(token)
         secure = request.url.scheme == "https"
         response.set_cookie(cookie, token, max_age=30 * 86400, httponly=True, samesite="lax", secure=secure)
         return response
 
     @app.get("/p/{token}")
     def task(token: str) -> Response:
-        who = known(token)
-        return show.task(who) if who.answer is None and not who.withdrawn else show.done(who)
+        participant = find_participant(token)
+        return pages.task(participant) if participant.may_answer else pages.done(participant)
 
     @app.post("/p/{token}")
-    def submit(token: str, sent: Fields) -> Response:
-        who = known(token)
-        if who.answer is None and not who.withdrawn:
-            answer, errors = read_answer(study, who, sent, judge)
+    def submit(token: str, form: Fields) -> Response:
+        participant = find_participant(token)
+        if participant.may_answer:
+            answer, errors = read_answer(study, participant, form, model)
             if answer is None:
-                return show.task(who, sent, errors)
-            answers.submit(token, answer)
-        return _go(token)
+                return pages.task(participant, form, errors)
+            store.submit(token, answer)
+        return _redirect(token)
 
     @app.post("/p/{token}/withdraw")
     def withdraw(token: str) -> Response:
-        answers.withdraw(known(token).token)
-        return _go(token)
+        store.withdraw(find_participant(token).token)
+        return _redirect(token)
 
     @app.get("/p/{token}/picture.svg")
     def picture(token: str) -> Response:
-        who = known(token)
-        account, _, shown = study.shown(who.arm, who.item)
+        participant = find_participant(token)
+        account, _, shown = study.shown(participant.arm, participant.item)
         if not shown:
             raise HTTPException(404, "There is no picture here.")
         return Response(
@@ -144,44 +142,43 @@ def create_app(directory: str | Path, hosts: Hosts | None = None) -> FastAPI:
     async def health() -> Response:
         return JSONResponse({"status": "ok", "version": __version__})
 
-    def sentence(request: Request, message: str, status: int) -> Response:
-        return show.message(message, status)
+    app.add_middleware(
+        Guard, refuse=lambda _, message, status: pages.message(message, status), headers=NO_SCRIPT_HEADERS, hosts=hosts
+    )
 
-    app.add_middleware(Guard, refuse=sentence, headers=SCRIPTLESS, hosts=hosts)
-
-    @app.exception_handler(Refusal)
+    @app.exception_handler(StarletteHTTPException)
     def refuse(request: Request, reason: Exception) -> Response:
-        assert isinstance(reason, Refusal)
+        assert isinstance(reason, StarletteHTTPException)
         words = {404: "There is no such page.", 405: "This page cannot be used like that."}
         message = str(reason.detail) if isinstance(reason, HTTPException) else words.get(reason.status_code, "")
-        response = show.message(message or "Something is wrong with this address.", reason.status_code)
+        response = pages.message(message or "Something is wrong with this address.", reason.status_code)
         if reason.status_code == 405:
             response.headers["Allow"] = allowed_methods(app, request.scope)
         return response
 
     @app.exception_handler(sqlite3.Error)
     def not_saved(request: Request, reason: Exception) -> Response:
-        return show.message("Your answer could not be saved just now. Go back, and send it again in a minute.", 503)
+        return pages.message("Your answer could not be saved just now. Go back, and send it again in a minute.", 503)
 
     return app
 
 
 def read_answer(
-    study: Study, who: Participant, sent: dict[str, str], judge: Model | None
+    study: Study, participant: Participant, form: dict[str, str], model: Model | None
 ) -> tuple[Answer | None, list[tuple[str, str]]]:
-    """The answer in a sent form, judged by the model; None if there is something wrong with it."""
-    item = study.items[who.item]
+    """The answer in a form, with the model's class of an adjusted row; None and the errors if it is invalid."""
+    item = study.items[participant.item]
     errors: list[tuple[str, str]] = []
     ratings: dict[str, int | None] = dict.fromkeys(RATINGS)
     row = None
     if study.task == "rate":
         for key, words in RATINGS.items():
-            ratings[key] = _whole(sent.get(key), 1, 10)
+            ratings[key] = _integer(form.get(key), 1, 10)
             if ratings[key] is None:
                 errors.append((key, f"Say {words} the explanation is, from 1 to 10."))
     else:
-        row, errors = read(sent, controls(study.schema, item.row))
-    code = _whole(sent.get("attention"), 0, len(study.schema.classes) - 1)
+        row, errors = read(form, controls(study.schema, item.row))
+    code = _integer(form.get("attention"), 0, len(study.schema.classes) - 1)
     if code is None:
         errors.append(("attention", "Choose what the computer answered."))
     if errors or code is None:
@@ -189,14 +186,14 @@ def read_answer(
     attention = study.schema.classes[code] == item.predicted
     if row is None:
         return Answer(attention=attention, intuitive=ratings["intuitive"], comprehensible=ratings["comprehensible"]), []
-    assert judge is not None
-    predicted = judge.predict(pd.DataFrame([row]))[0]
+    assert model is not None
+    predicted = model.predict(pd.DataFrame([row]))[0]
     correct = bool(predicted != item.predicted)
     return Answer(attention=attention, adjusted=row, predicted=str(predicted), correct=correct), []
 
 
 class Pages:
-    """The templates, filled in; everything that comes from data or people is escaped."""
+    """Renders templates; values are escaped."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -208,16 +205,16 @@ class Pages:
         return self._page("welcome.html", errors, token=token, consent=consent)
 
     def task(
-        self, who: Participant, sent: dict[str, str] | None = None, errors: list[tuple[str, str]] | None = None
+        self, participant: Participant, form: dict[str, str] | None = None, errors: list[tuple[str, str]] | None = None
     ) -> HTMLResponse:
-        study, item = self.study, self.study.items[who.item]
-        _, text, picture = study.shown(who.arm, who.item)
+        study, item = self.study, self.study.items[participant.item]
+        _, text, picture = study.shown(participant.arm, participant.item)
         words = partial(class_caption, study.schema)
         return self._page(
             "task.html",
             errors,
-            token=who.token,
-            sent=sent or {},
+            token=participant.token,
+            form=form or {},
             wrong={key for key, _ in errors or []},
             controls=controls(study.schema, item.row),
             answer=words(item.predicted),
@@ -227,17 +224,17 @@ class Pages:
             picture=picture,
         )
 
-    def done(self, who: Participant) -> HTMLResponse:
+    def done(self, participant: Participant) -> HTMLResponse:
         words = self.study.schema.class_words
-        predicted = "" if who.answer is None else who.answer.predicted or ""
+        predicted = "" if participant.answer is None else participant.answer.predicted or ""
         return self._page(
             "done.html",
             None,
-            token=who.token,
-            who=who,
-            code=completion_code(who.token),
-            method=self.study.arms[who.arm].method,
-            answer=class_caption(self.study.schema, self.study.items[who.item].predicted),
+            token=participant.token,
+            participant=participant,
+            code=completion_code(participant.token),
+            method=self.study.arms[participant.arm].method,
+            answer=class_caption(self.study.schema, self.study.items[participant.item].predicted),
             predicted=words.get(predicted, predicted),
         )
 
@@ -249,41 +246,22 @@ class Pages:
         return HTMLResponse(html, 422 if errors else status)
 
 
-def _judge(directory: str | Path) -> Model:
-    from grace.explain.store import load as load_explainer  # here, as it brings torch, which ratings do without
+def _load_model(directory: str | Path) -> Model:
+    from grace.explain.store import load as load_explainer  # imports torch, which only this task needs
 
     return load_explainer(Path(directory) / MODEL).model
 
 
-def _go(token: str) -> RedirectResponse:
+def _redirect(token: str) -> RedirectResponse:
     return RedirectResponse(f"/p/{token}", 303)
 
 
-def _whole(sent: str | None, low: int, high: int) -> int | None:
-    if sent is None or not re.fullmatch(r"[0-9]{1,6}", sent, re.ASCII):
+def _integer(text: str | None, low: int, high: int) -> int | None:
+    if text is None or not re.fullmatch(r"[0-9]{1,6}", text, re.ASCII):
         return None
-    return int(sent) if low <= int(sent) <= high else None
+    return int(text) if low <= int(text) <= high else None
 
 
 def _percent(p: float) -> str:
-    """Never rounded up to certainty."""
+    """Rounded, but never up to 100 %."""
     return f"{p:.0%}" if p < 0.995 else "more than 99%"
-
-
-def serve(
-    directory: str | Path,
-    host: str,
-    port: int,
-    ready: Callable[[str], None],
-    allow_host: Sequence[str] = (),
-    proxy: Sequence[str] = (),
-) -> None:
-    """Serve a study until interrupted; `ready` is told the address. Addresses of participants are not logged."""
-    try:
-        from grace.study.pages import create_app
-        from grace.web.hosts import hosts_of
-        from grace.web.server import proxies_of, run
-    except ImportError as reason:
-        raise GraceError(f"the studies' pages need more packages ({reason.name}): {pip_install('web')}") from reason
-    hosts, proxies = hosts_of(host, allow_host), proxies_of(proxy)
-    run(create_app(directory, hosts), host, port, ready, proxies)

@@ -1,4 +1,4 @@
-"""How many participants a study needs, and what a study of a given size can find."""
+"""Statistical power and sample sizes of the studies' tests."""
 
 from __future__ import annotations
 
@@ -15,118 +15,122 @@ from grace.errors import GraceError
 from grace.schema.features import Floats
 
 ALPHA, POWER = 0.05, 0.8
-MOST = 100_000  # participants a group
-MOST_EXACT = 1000  # participants a group for which Fisher's test is enumerated
-LARGEST = 30.0  # noncentrality from which a test finds its effect for certain
-FAR = 9.0  # standard deviations, beyond which a tail is below 1e-18
+MAX_SIZE = 100_000  # per group
+MAX_FISHER_SIZE = 1000  # per group; all tables are enumerated
+MAX_NONCENTRALITY = 30.0  # beyond it, the power is 1
+NEGLIGIBLE_TAIL = 9.0  # noncentrality beyond which the other tail is below 1e-18
 
 
 def t_power(d: float, n: int, m: int, *, alpha: float = ALPHA, two_sided: bool = False) -> float:
-    """The probability that a t-test of n and m answers finds an effect of d standard deviations."""
-    df, centre = n + m - 2, d / math.sqrt(1 / n + 1 / m)
-    if abs(centre) > LARGEST:
-        return 1.0 if centre > 0 or two_sided else 0.0
-    bar = float(stats.t.isf(alpha / 2 if two_sided else alpha, df))
+    """Power of a t-test with n and m answers for an effect of d standard deviations."""
+    df, noncentrality = n + m - 2, d / math.sqrt(1 / n + 1 / m)
+    if abs(noncentrality) > MAX_NONCENTRALITY:
+        return 1.0 if noncentrality > 0 or two_sided else 0.0
+    critical = float(stats.t.isf(alpha / 2 if two_sided else alpha, df))
     if not two_sided:
-        return float(stats.nct.sf(bar, df, centre))
-    centre = abs(centre)
-    # the far tail is at most the normal distribution's beyond the centre; scipy's is NaN where that is tiny
-    far = float(stats.nct.cdf(-bar, df, centre)) if centre < FAR else 0.0
-    return float(stats.nct.sf(bar, df, centre)) + far
+        return float(stats.nct.sf(critical, df, noncentrality))
+    noncentrality = abs(noncentrality)
+    # scipy's noncentral t is NaN where the lower tail is tiny
+    lower_tail = float(stats.nct.cdf(-critical, df, noncentrality)) if noncentrality < NEGLIGIBLE_TAIL else 0.0
+    return float(stats.nct.sf(critical, df, noncentrality)) + lower_tail
 
 
 def t_size(d: float, *, alpha: float = ALPHA, power: float = POWER, two_sided: bool = False) -> int:
-    """Participants per group with which a t-test finds an effect of d with the given power."""
-    check(alpha, power)
+    """Group size with which a t-test has the given power for an effect of d."""
+    check_levels(alpha, power)
     if not d > 0:
         raise GraceError(f"d={d}: give the effect to be found as a positive number of standard deviations, such as 0.5")
+
+    def sufficient(n: int) -> bool:
+        return t_power(d, n, n, alpha=alpha, two_sided=two_sided) >= power
+
     low, high = 2, 4
-    if t_power(d, low, low, alpha=alpha, two_sided=two_sided) >= power:
+    if sufficient(low):
         return low
-    while t_power(d, high, high, alpha=alpha, two_sided=two_sided) < power:
-        if high == MOST:
-            raise GraceError(f"d={d}: more than {MOST} participants a group would be needed; look for a larger effect")
-        low, high = high, min(2 * high, MOST)
-    while high - low > 1:  # power grows with n
+    while not sufficient(high):
+        if high == MAX_SIZE:
+            message = f"d={d}: more than {MAX_SIZE} participants a group would be needed; look for a larger effect"
+            raise GraceError(message)
+        low, high = high, min(2 * high, MAX_SIZE)
+    while high - low > 1:  # bisection
         middle = (low + high) // 2
-        enough = t_power(d, middle, middle, alpha=alpha, two_sided=two_sided) >= power
-        low, high = (low, middle) if enough else (middle, high)
+        low, high = (low, middle) if sufficient(middle) else (middle, high)
     return high
 
 
 def detectable(n: int, m: int, *, alpha: float = ALPHA, power: float = POWER) -> float:
-    """The smallest d that a one-tailed t-test of n and m answers finds with the given power."""
+    """The smallest d that a one-tailed t-test of n and m answers detects with the given power."""
 
-    def lack(d: float) -> float:
+    def shortfall(d: float) -> float:
         return power - t_power(d, n, m, alpha=alpha)
 
-    return float(optimize.brentq(lack, 0.0, LARGEST * math.sqrt(1 / n + 1 / m), xtol=1e-8))
+    return float(optimize.brentq(shortfall, 0.0, MAX_NONCENTRALITY * math.sqrt(1 / n + 1 / m), xtol=1e-8))
 
 
 def fisher_power(p: float, q: float, n: int, m: int, *, alpha: float = ALPHA, two_sided: bool = False) -> float:
-    """The exact probability that Fisher's test of n and m answers tells shares p and q apart."""
-    tails = _tails(n, m, two_sided)
-    chance = stats.binom.pmf(np.arange(n + 1), n, p)[:, None] * stats.binom.pmf(np.arange(m + 1), m, q)[None, :]
-    # p-values are sums of many terms: what equals alpha but for rounding counts as reached
-    return float(chance[tails <= alpha * (1 + 1e-9)].sum())
+    """Exact power of Fisher's test with n and m answers for success probabilities p and q."""
+    p_values = _fisher_p_values(n, m, two_sided)
+    probability = stats.binom.pmf(np.arange(n + 1), n, p)[:, None] * stats.binom.pmf(np.arange(m + 1), m, q)[None, :]
+    # tolerance for the rounding of the summed p-values
+    return float(probability[p_values <= alpha * (1 + 1e-9)].sum())
 
 
-def _tails(n: int, m: int, two_sided: bool) -> Floats:
-    """Fisher's p for every table of i of n and j of m right answers, as an array [i, j]."""
+def _fisher_p_values(n: int, m: int, two_sided: bool) -> Floats:
+    """Fisher's p-value of every table with i of n and j of m successes, shape (n + 1, m + 1)."""
     i, total = np.arange(n + 1)[None, :], np.arange(n + m + 1)[:, None]
     j = total - i
     possible = (j >= 0) & (j <= m)
-    log = _choose(n, i) + _choose(m, np.clip(j, 0, m)) - _choose(n + m, total)
-    chance = np.where(possible, np.exp(log), 0.0)  # of i, given the total
+    log = _log_binomial(n, i) + _log_binomial(m, np.clip(j, 0, m)) - _log_binomial(n + m, total)
+    probability = np.where(possible, np.exp(log), 0.0)  # hypergeometric, of i given the total
     if two_sided:
-        tails = np.empty_like(chance)
-        for row, out in zip(chance, tails, strict=True):
+        p_values = np.empty_like(probability)
+        for row, out in zip(probability, p_values, strict=True):
             ordered = np.sort(row)
             sums = np.concatenate([[0.0], np.cumsum(ordered)])
             out[:] = sums[np.searchsorted(ordered, row * (1 + 1e-7), side="right")]
     else:
-        tails = np.cumsum(chance[:, ::-1], axis=1)[:, ::-1]
-    right = np.arange(n + 1)[:, None]
-    return np.asarray(tails[right + np.arange(m + 1)[None, :], right])
+        p_values = np.cumsum(probability[:, ::-1], axis=1)[:, ::-1]
+    successes = np.arange(n + 1)[:, None]
+    return np.asarray(p_values[successes + np.arange(m + 1)[None, :], successes])
 
 
-def _choose(n: int, k: npt.NDArray[np.int64]) -> Floats:
+def _log_binomial(n: int, k: npt.NDArray[np.int64]) -> Floats:
     return np.asarray(special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1))
 
 
 def fisher_size(p: float, q: float, *, alpha: float = ALPHA, power: float = POWER, two_sided: bool = False) -> int:
-    """Participants per group with which Fisher's test finds that p lies above q. Its power falls a little at some
-    sizes where it should grow: this is the first that reaches the power."""
-    check(alpha, power)
+    """Group size with which Fisher's test has the given power for p > q. Its power is not monotone in the size; this is
+    the smallest size that reaches it."""
+    check_levels(alpha, power)
     for name, share in (("p1", p), ("p2", q)):
         if not 0 <= share <= 1:
             raise GraceError(f"{name}={share}: a share of right answers lies between 0 and 1")
     if not p > q:
         raise GraceError(f"p1={p} does not lie above p2={q}; p1 is the share expected to be larger")
 
-    def enough(n: int) -> bool:
+    def sufficient(n: int) -> bool:
         return fisher_power(p, q, n, n, alpha=alpha, two_sided=two_sided) >= power
 
-    return _first(enough, max(2, _about(p, q, alpha / 2 if two_sided else alpha, power)))
+    return _first_sufficient(sufficient, max(2, _approximate_size(p, q, alpha / 2 if two_sided else alpha, power)))
 
 
-def _first(enough: Callable[[int], bool], guess: int) -> int:
-    """The first size that is enough, where the guess is too small or nearly so."""
+def _first_sufficient(sufficient: Callable[[int], bool], guess: int) -> int:
+    """The first sufficient size from 80 % of the guess on."""
     start = max(2, int(guess * 0.8))
-    for n in range(start, MOST_EXACT + 1):
-        if enough(n):
+    for n in range(start, MAX_FISHER_SIZE + 1):
+        if sufficient(n):
             return n
-    raise GraceError(f"more than {MOST_EXACT} participants a group would be needed; look for a larger difference")
+    raise GraceError(f"more than {MAX_FISHER_SIZE} participants a group would be needed; look for a larger difference")
 
 
-def _about(p: float, q: float, alpha: float, power: float) -> int:
-    """The size by the normal approximation to arcsine-transformed shares; Fisher's test needs more."""
+def _approximate_size(p: float, q: float, alpha: float, power: float) -> int:
+    """Group size by the normal approximation to arcsine-transformed proportions, a lower estimate."""
     h = 2 * math.asin(math.sqrt(p)) - 2 * math.asin(math.sqrt(q))
     return int(2 * ((stats.norm.isf(alpha) + stats.norm.ppf(power)) / h) ** 2)
 
 
-def check(alpha: float, power: float) -> None:
-    """Whether a test can be asked for these."""
+def check_levels(alpha: float, power: float) -> None:
+    """Raise an error unless 0 < alpha < power < 1."""
     for name, value in (("alpha", alpha), ("power", power)):
         if not 0 < value < 1:
             raise GraceError(f"{name}={value}: it must lie between 0 and 1")
@@ -136,7 +140,7 @@ def check(alpha: float, power: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`valid` answers a group give the `power`; to have them, `recruit` participants a group."""
+    """`valid` answers per group have the `power`; to obtain them, `recruit` participants per group."""
 
     test: str
     effect: dict[str, float]
@@ -152,11 +156,11 @@ class Plan:
     def __str__(self) -> str:
         effect = ", ".join(f"{name} = {value:g}" for name, value in self.effect.items())
         tails = "two" if self.two_sided else "one"
-        said = (
+        text = (
             f"{self.test}, {tails}-tailed, alpha = {self.alpha:g}, {effect}: {self.valid} valid answers a group "
             f"({2 * self.valid} in all) find it with power {self.power:.3f}."
         )
-        return said if self.recruit == self.valid else f"{said} Recruit {self.recruit} a group."
+        return text if self.recruit == self.valid else f"{text} Recruit {self.recruit} a group."
 
 
 def plan(
@@ -170,22 +174,24 @@ def plan(
     two_sided: bool = False,
     lost: float = 0.0,
 ) -> Plan:
-    """The size for an effect of d standard deviations, or of shares p1 against p2; with `n`, the power of that size.
-    `lost` is the share of answers that will not count."""
+    """The sample size for an effect of d standard deviations, or for proportions p1 and p2; with `n`, the power of that
+    size. `lost` is the expected share of excluded answers."""
     if not 0 <= lost < 1:
         raise GraceError(f"lost={lost}: it must be a share from 0 to below 1, such as 0.2")
     if n is not None and n < 2:
         raise GraceError(f"n={n}: a comparison needs at least two answers a group")
-    check(alpha, power)
+    check_levels(alpha, power)
     if d is not None:
         test, effect = "t-test", {"d": d}
         valid = n or t_size(d, alpha=alpha, power=power, two_sided=two_sided)
-        reached = t_power(d, valid, valid, alpha=alpha, two_sided=two_sided)
+        achieved = t_power(d, valid, valid, alpha=alpha, two_sided=two_sided)
     elif p1 is not None and p2 is not None:
         test, effect = "Fisher's exact test", {"p1": p1, "p2": p2}
         valid = n or fisher_size(p1, p2, alpha=alpha, power=power, two_sided=two_sided)
-        reached = fisher_power(p1, p2, valid, valid, alpha=alpha, two_sided=two_sided)
+        achieved = fisher_power(p1, p2, valid, valid, alpha=alpha, two_sided=two_sided)
     else:
         raise GraceError("give d for ratings, or p1 and p2 for right and wrong answers")
     recruit = math.ceil(valid / (1 - lost) - 1e-9)
-    return Plan(test=test, effect=effect, alpha=alpha, two_sided=two_sided, valid=valid, power=reached, recruit=recruit)
+    return Plan(
+        test=test, effect=effect, alpha=alpha, two_sided=two_sided, valid=valid, power=achieved, recruit=recruit
+    )

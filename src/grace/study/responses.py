@@ -1,4 +1,4 @@
-"""Answers as a table: one line each, to keep, to publish and to analyse."""
+"""Answers as a CSV table, one line each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from grace.schema.files import defused, restored
 from grace.study.design import METHODS, MINUTES, RESPONSES, load
 from grace.study.store import Store, completion_code
 
-TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """One answer, without anything that leads back to a person's page. None stands for what was not asked."""
+    """One answer, pseudonymous. None for what was not asked."""
 
     participant: str
     study: str = ""
@@ -44,26 +44,23 @@ def responses_of(directory: str | Path) -> list[Response]:
     """The answers of a study, in order of arrival."""
     study = load(directory)
     out = []
-    for who in Store(Path(directory) / RESPONSES).participants():
-        if who.answer is None or who.submitted is None:
+    for participant in Store(Path(directory) / RESPONSES).participants():
+        if participant.answer is None or participant.submitted is None:
             continue
-        if not 0 <= who.arm < len(study.arms):
-            raise GraceError(f"{directory}: an answer is of arm {who.arm}, and the study has {len(study.arms)}")
-        answer, arm = who.answer, study.arms[who.arm]
+        if not 0 <= participant.arm < len(study.arms):
+            raise GraceError(f"{directory}: an answer is of arm {participant.arm}, and the study has {len(study.arms)}")
+        answer, arm = participant.answer, study.arms[participant.arm]
         out.append(
             Response(
-                participant=completion_code(who.token),
+                participant=completion_code(participant.token),
                 study=study.name,
                 task=study.task,
                 method=arm.method,
                 picture=arm.picture,
-                item=who.item,
-                minutes=(who.submitted - who.started) / 60,
+                item=participant.item,
+                minutes=(participant.submitted - participant.started) / 60,
                 min_minutes=study.min_minutes,
-                attention=answer.attention,
-                intuitive=answer.intuitive,
-                comprehensible=answer.comprehensible,
-                correct=answer.correct,
+                **{key: getattr(answer, key) for key in ("attention", "intuitive", "comprehensible", "correct")},
                 predicted=answer.predicted or "",
                 adjusted="" if answer.adjusted is None else json.dumps(dict(answer.adjusted), ensure_ascii=False),
             )
@@ -72,7 +69,7 @@ def responses_of(directory: str | Path) -> list[Response]:
 
 
 def to_csv(responses: Iterable[Response]) -> str:
-    """A CSV table; an empty cell is what was not asked."""
+    """The answers as CSV; empty cells for what was not asked."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -82,7 +79,7 @@ def to_csv(responses: Iterable[Response]) -> str:
 
 
 def read_csv(path: str | Path) -> list[Response]:
-    """Answers from a CSV table. It needs `method`, and `intuitive` and `comprehensible` or `correct`."""
+    """Read answers from CSV. Required columns: `method`, and ratings (`intuitive`, `comprehensible`) or `correct`."""
     try:
         lines = list(csv.reader(Path(path).read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError, csv.Error) as reason:
@@ -110,7 +107,7 @@ def read_csv(path: str | Path) -> list[Response]:
 
 
 def _response(cells: dict[str, str], number: int) -> Response:
-    def number_of(name: str, low: float, high: float) -> float | None:
+    def number_in(name: str, low: float, high: float) -> float | None:
         if not cells.get(name):
             return None
         try:
@@ -121,12 +118,12 @@ def _response(cells: dict[str, str], number: int) -> Response:
             raise ValueError(f"{name} is {cells[name]!r}; it must be a number from {low:g} to {high:g}")
         return value
 
-    def truth_of(name: str) -> bool | None:
+    def boolean(name: str) -> bool | None:
         if not cells.get(name):
             return None
-        if cells[name].lower() not in TRUTHS:
+        if cells[name].lower() not in BOOLEANS:
             raise ValueError(f"{name} is {cells[name]!r}; it must be yes or no")
-        return TRUTHS[cells[name].lower()]
+        return BOOLEANS[cells[name].lower()]
 
     method = cells["method"].lower()
     if method not in METHODS:
@@ -134,20 +131,20 @@ def _response(cells: dict[str, str], number: int) -> Response:
     task = cells.get("task") or ("adjust" if cells.get("correct") else "rate")
     if task not in MINUTES:
         raise ValueError(f"task is {task!r}; it must be {' or '.join(MINUTES)}")
-    item = number_of("item", 0, 1e9)
+    item = number_in("item", 0, 1e9)
     return Response(
         participant=cells.get("participant") or f"line {number}",
         study=cells.get("study", ""),
         task=task,
         method=method,
-        picture=truth_of("picture"),
+        picture=boolean("picture"),
         item=None if item is None else int(item),
-        minutes=number_of("minutes", 0, 1e9),
-        min_minutes=number_of("min_minutes", 0, 1e9),
-        attention=truth_of("attention"),
-        intuitive=number_of("intuitive", 1, 10),
-        comprehensible=number_of("comprehensible", 1, 10),
-        correct=truth_of("correct"),
+        minutes=number_in("minutes", 0, 1e9),
+        min_minutes=number_in("min_minutes", 0, 1e9),
+        attention=boolean("attention"),
+        intuitive=number_in("intuitive", 1, 10),
+        comprehensible=number_in("comprehensible", 1, 10),
+        correct=boolean("correct"),
         predicted=cells.get("predicted", ""),
         adjusted=cells.get("adjusted", ""),
     )

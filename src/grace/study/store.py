@@ -1,7 +1,7 @@
 """Participants and their answers in SQLite.
 
-Every change is one transaction on a connection of its own, and is on the disk before the participant hears of it
-(WAL with synchronous=FULL): whatever happens to the server, an answer that was accepted is kept, and kept once.
+Every change is one transaction on its own connection, durable before the participant is told (WAL with
+synchronous=FULL): an accepted answer survives a crash, and is stored once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from grace.errors import GraceError
 from grace.schema.features import Value
 from grace.schema.parsing import fitted, read_json
 
-HOLD = 3600.0  # seconds after which a participant who has not answered counts as gone
-PATIENCE = 30.0  # seconds to wait for others who are writing
+HOLD = 3600.0  # seconds after which a participant without an answer is no longer counted
+BUSY_TIMEOUT = 30.0  # seconds
 
 TABLES = """
 CREATE TABLE participants (
@@ -48,8 +48,8 @@ CREATE TABLE responses (
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a participant submitted: two ratings, or an adjusted row with the model's class for it and whether that
-    is another one. `attention`: whether the question asked as a check was answered correctly."""
+    """A submitted answer: two ratings, or an adjusted row with its predicted class and whether that differs from the
+    original one (`correct`). `attention`: whether the attention check was passed."""
 
     attention: bool
     intuitive: int | None = None
@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Participant:
-    """Who holds a token: where they were assigned, when, and what they have answered."""
+    """A participant's token, assignment, time of start, and answer."""
 
     token: str
     arm: int
@@ -71,6 +71,10 @@ class Participant:
     submitted: float | None = None
     answer: Answer | None = None
 
+    @property
+    def may_answer(self) -> bool:
+        return self.answer is None and not self.withdrawn
+
 
 class Store:
     """The answers of one study."""
@@ -79,7 +83,7 @@ class Store:
         self.path, self.clock = Path(path), clock
 
     def create(self) -> None:
-        """A new, empty file that only its owner can read."""
+        """Create an empty file that only its owner can read."""
         self.path.touch(mode=0o600, exist_ok=False)
         connection = sqlite3.connect(self.path)
         try:
@@ -89,57 +93,57 @@ class Store:
             connection.close()
 
     def begin(self, token: str, arms: int, items: int, seed: int) -> Participant:
-        """Assign a participant, once: to the arm with the fewest people who have answered or still may, and
-        there to the item with the fewest. Ties are drawn from the seed."""
-        with self._change() as do:
-            known = _participant(do, token)
-            if known is not None:
-                return known
+        """Assign a new participant to the arm with the fewest participants who have answered or still may, and there to
+        the item with the fewest. Ties are broken at random, by the seed."""
+        with self._transaction() as connection:
+            participant = _participant(connection, token)
+            if participant is not None:
+                return participant
             now = self.clock()
             query = """SELECT arm, item, count(*) FROM participants LEFT JOIN responses USING (token)
                 WHERE NOT withdrawn AND (submitted IS NOT NULL OR started > ?) GROUP BY arm, item"""
-            here = Counter({(arm, item): n for arm, item, n in do.execute(query, (now - HOLD,))})
-            number = do.execute("SELECT count(*) FROM participants").fetchone()[0]
-            draw = random.Random(f"{seed}/{number}")
-            load = [sum(n for (a, _), n in here.items() if a == arm) for arm in range(arms)]
-            arm = draw.choice([a for a in range(arms) if load[a] == min(load)])
-            least = min(here[arm, i] for i in range(items))
-            item = draw.choice([i for i in range(items) if here[arm, i] == least])
-            do.execute(
+            counts = Counter({(arm, item): n for arm, item, n in connection.execute(query, (now - HOLD,))})
+            number = connection.execute("SELECT count(*) FROM participants").fetchone()[0]
+            rng = random.Random(f"{seed}/{number}")
+            totals = [sum(n for (a, _), n in counts.items() if a == arm) for arm in range(arms)]
+            arm = rng.choice([a for a in range(arms) if totals[a] == min(totals)])
+            fewest = min(counts[arm, i] for i in range(items))
+            item = rng.choice([i for i in range(items) if counts[arm, i] == fewest])
+            connection.execute(
                 "INSERT INTO participants (token, arm, item, started) VALUES (?, ?, ?, ?)", (token, arm, item, now)
             )
             return Participant(token, arm, item, now)
 
     def participant(self, token: str) -> Participant | None:
-        """Who holds the token."""
-        with self._open() as do:
-            return _participant(do, token)
+        """The participant with this token."""
+        with self._open() as connection:
+            return _participant(connection, token)
 
     def submit(self, token: str, answer: Answer) -> bool:
-        """Keep an answer; False if there was one already (which stands) or the participant has withdrawn."""
+        """Store an answer; False if there is one already or the participant has withdrawn."""
         adjusted = None if answer.adjusted is None else json.dumps(dict(answer.adjusted), ensure_ascii=False)
-        with self._change() as do:
-            known = _participant(do, token)
-            if known is None:
+        with self._transaction() as connection:
+            participant = _participant(connection, token)
+            if participant is None:
                 raise GraceError("an answer came from somebody who does not take part")
-            if known.withdrawn or known.answer is not None:
+            if not participant.may_answer:
                 return False
             ratings = (answer.intuitive, answer.comprehensible)
             values = (token, self.clock(), answer.attention, *ratings, adjusted, answer.predicted, answer.correct)
-            do.execute("INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+            connection.execute("INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
             return True
 
     def withdraw(self, token: str) -> None:
-        """Delete a participant's answer for good; the place becomes free."""
-        with self._change() as do:
-            do.execute("DELETE FROM responses WHERE token = ?", (token,))
-            do.execute("UPDATE participants SET withdrawn = 1 WHERE token = ?", (token,))
+        """Delete a participant's answer permanently; the assignment becomes free."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM responses WHERE token = ?", (token,))
+            connection.execute("UPDATE participants SET withdrawn = 1 WHERE token = ?", (token,))
 
     def participants(self) -> list[Participant]:
-        """Everybody, in order of arrival."""
+        """All participants in order of arrival."""
         try:
-            with self._open() as do:
-                return [_read(row) for row in do.execute(f"{EVERYBODY} ORDER BY participants.rowid")]
+            with self._open() as connection:
+                return [_read(row) for row in connection.execute(f"{SELECT_ALL} ORDER BY participants.rowid")]
         except sqlite3.Error as reason:
             raise GraceError(f"{self.path} cannot be read: {reason}") from reason
 
@@ -149,18 +153,18 @@ class Store:
     def _open(self) -> Iterator[sqlite3.Connection]:
         if not self.path.is_file():
             raise GraceError(f"{self.path} is missing: the study has no place for answers")
-        connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
+        connection = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA foreign_keys=ON")
-            connection.execute("PRAGMA secure_delete=ON")  # what was withdrawn is overwritten
+            connection.execute("PRAGMA secure_delete=ON")  # overwrite withdrawn answers
             yield connection
         finally:
             connection.close()
 
     @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that has the file for itself from its first look on."""
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """An exclusive transaction (BEGIN IMMEDIATE)."""
         with self._open() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -172,16 +176,16 @@ class Store:
 
 
 def completion_code(token: str) -> str:
-    """What a participant shows to be paid; it does not lead back to their page."""
+    """A code with which participants prove their participation; the token cannot be derived from it."""
     return hashlib.sha256(token.encode()).hexdigest()[:10].upper()
 
 
-EVERYBODY = """SELECT token, arm, item, started, withdrawn, submitted, attention, intuitive, comprehensible, adjusted,
+SELECT_ALL = """SELECT token, arm, item, started, withdrawn, submitted, attention, intuitive, comprehensible, adjusted,
     predicted, correct FROM participants LEFT JOIN responses USING (token)"""
 
 
-def _participant(do: sqlite3.Connection, token: str) -> Participant | None:
-    row = do.execute(f"{EVERYBODY} WHERE token = ?", (token,)).fetchone()
+def _participant(connection: sqlite3.Connection, token: str) -> Participant | None:
+    row = connection.execute(f"{SELECT_ALL} WHERE token = ?", (token,)).fetchone()
     return None if row is None else _read(row)
 
 
@@ -193,13 +197,13 @@ def _read(row: tuple[Any, ...]) -> Participant:
         attention=bool(attention),
         intuitive=ratings[0],
         comprehensible=ratings[1],
-        adjusted=None if adjusted is None else _row(adjusted),
+        adjusted=None if adjusted is None else _adjusted_row(adjusted),
         predicted=predicted,
         correct=None if correct is None else bool(correct),
     )
     return Participant(token, arm, item, started, bool(withdrawn), submitted, answer)
 
 
-def _row(written: str) -> Mapping[str, Value]:
-    found: Mapping[str, Value] = fitted(read_json(written, "an answer"), Mapping[str, Value], "an answer")
-    return found
+def _adjusted_row(text: str) -> Mapping[str, Value]:
+    row: Mapping[str, Value] = fitted(read_json(text, "an answer"), Mapping[str, Value], "an answer")
+    return row

@@ -29,8 +29,6 @@ class Card:
     key: str
     feature: Feature
     label: str
-    value: Value | None
-    moved: Value | None
     would: Value | None
     would_text: str
     state: State
@@ -39,6 +37,14 @@ class Card:
     @property
     def name(self) -> str:
         return self.feature.name
+
+    @property
+    def value(self) -> Value | None:
+        return self.state.row[self.name]
+
+    @property
+    def moved(self) -> Value | None:
+        return self.state.moved.get(self.name, self.value)
 
     @property
     def short(self) -> str:
@@ -76,11 +82,6 @@ class Card:
         if not is_date(self.feature) or not all(map(_is_spelled_out, held)):
             return "number"
         return "date" if all(len(cell) in (0, 10) for cell in held) else "datetime-local"
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the schema forbids changes."""
-        return self.feature.fixed
 
     @property
     def limited(self) -> bool:
@@ -144,21 +145,9 @@ class Card:
 def cards(schema: Schema, state: State, e: Explanation | None) -> list[Card]:
     """A card per feature, in the order and language of the schema."""
     new = {} if e is None else {c.name: c.new for c in (*e.changes, *e.follow_on)}
-    value_text = {} if e is None else would_be(e)
-    now = state.now
-    code = schema.language
+    texts, code = {} if e is None else would_be(e), schema.language
     return [
-        Card(
-            f"f{j}",
-            f,
-            sentence.heading(f, schema),
-            state.row[f.name],
-            now[f.name],
-            new.get(f.name),
-            value_text.get(f.name, ""),
-            state,
-            code,
-        )
+        Card(f"f{j}", f, sentence.heading(f, schema), new.get(f.name), texts.get(f.name, ""), state, code)
         for j, f in enumerate(schema.features)
     ]
 

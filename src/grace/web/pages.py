@@ -94,7 +94,11 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
             state = pages.switched(
                 state, preferred(request.headers.get("accept-language", ""), offered[state.model].schema)
             )
-        if not errors and (pairs or state.language) and pairs != pages.pairs(state):
+        if (
+            not errors
+            and (pairs or state.language)
+            and pairs != state.pairs(offered[state.model].schema, pages.several)
+        ):
             return RedirectResponse(pages.address(state), 303)
         return await pages.page(state, errors)
 
@@ -189,12 +193,10 @@ def add_error_handlers(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
         return refuse(request, api.validation_message(reason), 422)
 
     @app.exception_handler(QueueFullError)
-    def busy(request: Request, reason: Exception) -> Response:
-        return refuse(request, BUSY, 503, RETRY)
-
     @app.exception_handler(ClientLimitError)
-    def greedy(request: Request, reason: Exception) -> Response:
-        return refuse(request, OVER_LIMIT, 429, RETRY)
+    def busy(request: Request, reason: Exception) -> Response:
+        message, status = (BUSY, 503) if isinstance(reason, QueueFullError) else (OVER_LIMIT, 429)
+        return refuse(request, message, status, RETRY)
 
     @app.exception_handler(StarletteHTTPException)
     def refused(request: Request, reason: Exception) -> Response:
@@ -223,10 +225,7 @@ async def download(served: Served, answer: Answer, kind: str, saying: Saying) ->
         content = json.dumps({**e.to_dict(), "text": e.text(**saying)}, ensure_ascii=False, indent=1)
     else:
         content = e.to_html() if kind == "html" else e.to_svg()
-    headers = {
-        "Content-Disposition": f'attachment; filename="why.{kind}"',
-        "Content-Security-Policy": PICTURE_POLICY,
-    }
+    headers = {"Content-Disposition": f'attachment; filename="why.{kind}"', "Content-Security-Policy": PICTURE_POLICY}
     return Response(content, media_type=KINDS[kind], headers=headers)
 
 

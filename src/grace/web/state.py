@@ -80,11 +80,7 @@ class State:
 
     @property
     def saying(self) -> Saying:
-        return {
-            "style": self.style or None,
-            "language": self.language or None,
-            "template": self.template or None,
-        }
+        return {"style": self.style or None, "language": self.language or None, "template": self.template or None}
 
     def question(self, served: Served, *, full: bool = False, prove: bool = True) -> RowQuestion:
         """The question to the explainer; `full` asks for further answers and a proof too."""

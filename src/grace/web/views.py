@@ -261,9 +261,6 @@ class Pages:
         schema = served.translated(code)
         return [class_caption(schema, c) for c in served.classes]
 
-    def pairs(self, state: State) -> list[tuple[str, str]]:
-        return state.pairs(self.models[state.model].schema, self.several)
-
     def query(self, state: State) -> str:
         return state.query(self.models[state.model].schema, self.several)
 
