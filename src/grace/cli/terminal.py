@@ -32,7 +32,6 @@ STYLES = ("exact", "magnitude", "relative", "auto")
 FORMS = ("had", "because", "typical")
 MAX_SHOWN, FIRST_SHOWN = 20, 5  # a terminal shows all rows up to the first number, else the second
 
-
 Command = Callable[..., None]
 
 
@@ -75,7 +74,7 @@ wording_options = grouped_options(
 """The keywords of `Explanation.text` as options."""
 
 
-def category_option(command: Callable[..., None]) -> Callable[..., None]:
+def category_option(command: Command) -> Command:
     """Adds --categories: columns to be read as categories."""
     return click.option(
         "--categories",

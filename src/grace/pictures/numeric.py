@@ -199,16 +199,16 @@ def response_curve(
 ) -> tuple[list[Mark], float]:
     """Probabilities of both classes, or the predicted number, along the feature, and the height. Labels stand beside
     the markers, or above and below if a curve would cross them."""
-    marks, words, ends = curve_marks(e, change, curve, axis, top, width)
-    if not lines_cross_text(words, marks):
-        return [*marks, *ends, *words], CURVE + 20
-    marks, words, ends = curve_marks(e, change, curve, axis, top + ROW, width)
+    marks, labels, ends = curve_marks(e, change, curve, axis, top, width)
+    if not lines_cross_text(labels, marks):
+        return [*marks, *ends, *labels], CURVE + 20
+    marks, labels, ends = curve_marks(e, change, curve, axis, top + ROW, width)
     half = width / 2 - 16
     above: list[Mark] = [old_marker(5, top + 2, 4), new_marker(width / 2 + 5, top + 2, 5.5)]
-    for position, label in zip((0.0, width / 2), words[:2], strict=True):
-        text = replace(label, x=position + 14, y=top + 6.5, text=fit(label.text, half, 12, bold=True), anchor="start")
-        above.append(text)
-    below = [replace(label, y=top + ROW + CURVE + 13) for label in words[2:]]
+    for position, label in zip((0.0, width / 2), labels[:2], strict=True):
+        text = fit(label.text, half, 12, bold=True)
+        above.append(replace(label, x=position + 14, y=top + 6.5, text=text, anchor="start"))
+    below = [replace(label, y=top + ROW + CURVE + 13) for label in labels[2:]]
     return [*marks, *ends, *above, *below], CURVE + ROW + 20
 
 
@@ -220,12 +220,12 @@ def curve_marks(
     if e.wanted is None:
         marks, up = probability_curves(e, curve, axis, top)
         before, after = e.probability(e.original_class), e.probability(e.contrast_class, after=True)
-        words = [class_caption(e.words, c) for c in (e.original_class, e.contrast_class)]
-        text = f"{words[0]} {percent(before)}", f"{words[1]} {percent(after)}"
+        captions = [class_caption(e.words, c) for c in (e.original_class, e.contrast_class)]
+        texts = f"{captions[0]} {percent(before)}", f"{captions[1]} {percent(after)}"
     else:
         marks, up = number_curve(e, curve, axis, top, CURVE)
         before, after = e.before[0], e.after[0]
-        text = predicted_texts(e)
+        texts = predicted_texts(e)
     old, new = float(change.old), float(change.new)
     for at, share in ((old, before), (new, after)):
         marks.append(Path((((axis(at), up(share)), (axis(at), top + CURVE + 20 + BARS)),), stroke="soft", dashed=True))
@@ -240,8 +240,8 @@ def curve_marks(
         x = axis(v) + (-6 if end else 6)
         borders.append(Text(x, top + CURVE - 6, border, 10, "soft", "end" if end else "start", halo=True))
     near = abs(up(before) - up(after)) < 34
-    first = label_beside((axis(old), up(before)), text[0], "old", old > new, width, top, near and before < after)
-    second = label_beside((axis(new), up(after)), text[1], "new", new > old, width, top, near and after <= before)
+    first = label_beside((axis(old), up(before)), texts[0], "old", old > new, width, top, near and before < after)
+    second = label_beside((axis(new), up(after)), texts[1], "new", new > old, width, top, near and after <= before)
     if abs(first.y - second.y) < 14:
         second = replace(second, y=first.y + 15)
     return marks, [first, second, *borders], [old_marker(axis(old), up(before)), new_marker(axis(new), up(after))]
@@ -254,11 +254,11 @@ def lines_cross_text(labels: Sequence[Text], marks: Sequence[Mark]) -> bool:
     return any(_intersects(text_box(label), edge) for label in labels for edge in edges)
 
 
-def text_box(word: Text) -> tuple[float, float, float, float]:
+def text_box(label: Text) -> tuple[float, float, float, float]:
     """Left, right, top and bottom of a line of text."""
-    wide = text_width(word.text, word.size, word.bold)
-    left = word.x - {"start": 0.0, "middle": wide / 2, "end": wide}[word.anchor]
-    return left, left + wide, word.y - 0.7 * word.size, word.y
+    width = text_width(label.text, label.size, label.bold)
+    left = label.x - {"start": 0.0, "middle": width / 2, "end": width}[label.anchor]
+    return left, left + width, label.y - 0.7 * label.size, label.y
 
 
 def _intersects(box: tuple[float, float, float, float], ends: tuple[Point, Point]) -> bool:

@@ -61,7 +61,7 @@ class Card:
         return format_cell(self.feature, self.moved)
 
     @property
-    def own(self) -> str:
+    def original(self) -> str:
         return format_cell(self.feature, self.value)
 
     @property
@@ -78,7 +78,7 @@ class Card:
     @property
     def kind(self) -> str:
         """The type of the input of a number."""
-        held = (self.now, self.own, *self.ends)
+        held = (self.now, self.original, *self.ends)
         if not is_date(self.feature) or not all(map(_is_spelled_out, held)):
             return "number"
         return "date" if all(len(cell) in (0, 10) for cell in held) else "datetime-local"

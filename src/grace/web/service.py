@@ -55,7 +55,7 @@ class RowQuestion:
         return {name: None if name in self.filled else value for name, value in self.row.items()}
 
     @property
-    def key(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         return self.batch_key, repr(list(self.raw_row.items())), self.with_pictures
 
     @property
@@ -103,11 +103,10 @@ class Served:
         self.classes = explainer.model.classes
         self.cutoffs = () if explainer.model.cutoffs is None else explainer.model.cutoffs.named
         self.settings = explainer.settings
-        self.max_features = min(explainer.settings.max_features, len(self.schema))
+        self.max_features = min(self.settings.max_features, len(self.schema))
         self.instant = Worker(explainer)
         self.quick, self.slow = (Worker(copy_explainer(explainer)) for _ in range(2))
         self.answers: OrderedDict[Hashable, Answer] = OrderedDict()
-        self.own_table = rows is not None
         examples = training_examples(explainer, first) if rows is None else table_examples(explainer, rows)
         self.examples, self.extra, self.example_errors = examples.rows, examples.extra, examples.errors
         self.example_classes = examples.codes
@@ -166,15 +165,15 @@ class Served:
 
     async def explain(self, question: RowQuestion) -> Answer:
         """The answer, cached (LRU). Proofs and further answers run on the slow worker."""
-        key = question.key
-        if key in self.answers:
-            self.answers.move_to_end(key)
-            return self.answers[key]
+        cache_key = question.cache_key
+        if cache_key in self.answers:
+            self.answers.move_to_end(cache_key)
+            return self.answers[cache_key]
         if question.is_slow:
             (answer,) = await self.slow.run(lambda ex: explain_batch(ex, [question]))
         else:
             answer = await self.quick.run_batched(explain_batch, question, question.batch_key)
-        self.answers[key] = answer
+        self.answers[cache_key] = answer
         while len(self.answers) > MAX_CACHED:
             self.answers.popitem(last=False)
         return answer
