@@ -246,7 +246,8 @@ def train(
     from grace.explain.explainer import Explainer
     from grace.explain.store import check_place
     from grace.models.threshold import typed
-    from grace.schema.features import plain, tail_of
+    from grace.schema.domains import tail_of
+    from grace.schema.features import plain
 
     console = Console(stderr=True)
     ranges = None if domain is None else domain_of(domain)

@@ -72,7 +72,7 @@ def category_option(command: Callable[..., None]) -> Callable[..., None]:
 
 def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
     """The changed features as a table, and the sentence."""
-    from grace.schema.shortening import shortened
+    from grace.schema.formatting import shortened
     from grace.text import languages, sentence
 
     own = e.words.language

@@ -28,7 +28,8 @@ from grace.models.torch import TorchModel
 from grace.problem.background import deciles
 from grace.problem.binding import query
 from grace.problem.target_range import TargetRange
-from grace.schema.features import Categorical, Domain, Floats
+from grace.schema.domains import Domain
+from grace.schema.features import Categorical, Floats
 from grace.schema.schema import Schema
 from grace.training import RECIPES, Recipe, fit
 

@@ -36,7 +36,8 @@ from grace.problem.settings import Settings, settings_of
 from grace.problem.space import Space
 from grace.problem.target_range import TargetRange
 from grace.schema.columns import imputed
-from grace.schema.features import Domain, Floats, Value, plain, tail_of
+from grace.schema.domains import Domain, tail_of
+from grace.schema.features import Floats, Value, plain
 from grace.schema.frames import as_frame, join_first
 from grace.schema.groups import extra_of
 from grace.schema.parsing import MOST_SEED, whole_number

@@ -10,12 +10,13 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.features import MISSING, Categorical, Domain, Feature, Floats, Numeric, Value
+from grace.schema.domains import Domain
+from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value
 from grace.schema.frames import codes_of, numbers, said
-from grace.schema.numerals import shortest
 
 MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
 MOST_CLASSES = 50  # different numbers that a target may have and be taken for classes
@@ -35,6 +36,8 @@ SMALL: dict[str, type[np.floating[Any]]] = {  # types that hold no more than a f
     "halffloat[pyarrow]": np.float16,
     "float[pyarrow]": np.float32,
 }
+BLOCK = 1 << 15  # numbers worked on at a time: they stay near the processor
+EXACT_TENS = 22  # powers of ten up to here are exact in float64, so that a quotient is the nearest number
 DAY = 86_400_000_000  # microseconds
 
 
@@ -161,6 +164,32 @@ def shortest_decimals(values: Floats, dtype: str) -> Floats:
     makes of it, whatever type the cells come in. What the column does not hold exactly is a decimal already."""
     cells = _narrowed(values, dtype)
     return np.where(cells == values, shortest(cells), values)
+
+
+def shortest(cells: npt.NDArray[np.floating[Any]]) -> Floats:
+    """The shortest decimal that stands for each number of half or single precision: 0.1 for 0.10000000149, which is
+    what float32 makes of it. Whole numbers stay as they are."""
+    flat = cells.reshape(-1)
+    out = flat.astype(np.float64)
+    for start in range(0, len(flat), BLOCK):
+        _shorten(out[start : start + BLOCK], flat[start : start + BLOCK])
+    return out.reshape(cells.shape)
+
+
+def _shorten(values: Floats, cells: npt.NDArray[np.floating[Any]]) -> None:
+    left = np.flatnonzero(np.isfinite(values) & (values != np.round(values)))
+    sure = np.finfo(cells.dtype).precision  # a decimal of so many digits survives; three more tell all numbers apart
+    for digits in range(sure, sure + 4):
+        if len(left) == 0:
+            return
+        exact = values[left]
+        behind = digits - 1 - np.floor(np.log10(np.abs(exact))).astype(np.int64)
+        power = 10.0 ** np.clip(behind, 0, EXACT_TENS)
+        tried = np.round(exact * power) / power
+        same = (tried.astype(cells.dtype) == cells[left]) & (behind <= EXACT_TENS)
+        values[left[same]] = tried[same]
+        left = left[~same]
+    values[left] = cells[left].astype(str).astype(np.float64)  # numbers so small are few
 
 
 def _narrowed(values: Floats, dtype: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.feature_checks import check_cost, check_direction, check_plain, check_translations
-from grace.schema.parsing import Bound
-from grace.schema.quantiles import MOST_DECIMALS, central, decimals_of, range_of
+from grace.schema.domains import MOST_DECIMALS, Domain, central, decimals_of, range_of, tail_of
+from grace.schema.parsing import Bound, fitted
 
 Value = str | int | float | bool
 Floats = npt.NDArray[np.float64]
@@ -36,17 +35,9 @@ KINDS = {
 }
 """What a number is, and the degree in which `style="auto"` says its differences. A score and a date have no
 zero, so that "twice as high" says nothing of them."""
-WORDS = (
-    "phrase",
-    "noun",
-    "plural",
-    "unit",
-    "unit_one",
-    "been",
-    "more",
-    "less",
-    "labels",
-)  # what a language may say anew
+WORDS = ("phrase", "noun", "plural", "unit", "unit_one", "been", "more", "less", "labels")
+"""The attributes that `translations` may hold, per language; those that are not text with their types:"""
+WORD_TYPES: dict[str, Any] = {"plural": bool, "labels": Mapping[str, str]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +83,7 @@ class Numeric:
                 raise GraceError(
                     f"feature {self.name!r}: {part}={getattr(self, part)!r} is unknown; use one of {', '.join(known)}"
                 )
-        check_translations(self, WORDS)
+        _check_translations(self)
         for part in ("low", "high", "spread", "typical", "decimals", "integer"):
             object.__setattr__(self, part, plain(getattr(self, part)))
         if self.observed is not None:
@@ -105,8 +96,8 @@ class Numeric:
         if self.low is not None and self.high is not None and self.low > self.high:
             message = "feature {name!r}: low={low} lies above high={high}"
             raise GraceError(message, name=self.name, low=self.low, high=self.high)
-        check_direction(self)
-        check_cost(self)
+        _check_direction(self)
+        _check_cost(self)
         if self.spread is not None and not self.spread > 0:
             raise GraceError(f"feature {self.name!r}: spread={self.spread} is not positive")
         if self.decimals is not None and abs(self.decimals) > MOST_DIGITS:
@@ -218,14 +209,14 @@ class Categorical:
     translations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_translations(self, WORDS)
+        _check_translations(self)
         object.__setattr__(self, "columns", tuple(self.columns))
         if self.columns and len(self.columns) != len(self.categories):
             raise GraceError(f"feature {self.name!r}: a group has one category for each of its columns")
         for part in ("categories", "never", "always", "rare"):
             object.__setattr__(self, part, tuple(plain(c) for c in getattr(self, part)))
-        check_cost(self)
-        check_direction(self)
+        _check_cost(self)
+        _check_direction(self)
         if len(set(self.categories)) != len(self.categories):
             raise GraceError(f"feature {self.name!r}: a category is listed twice")
         for part in ("never", "always"):
@@ -262,9 +253,9 @@ class Categorical:
         if not categories:
             present = values.dropna()
             try:
-                check_plain(self.name, present.unique())
+                _check_plain(self.name, present.unique())
             except TypeError:  # lists and the like, of which pandas cannot tell which are different
-                check_plain(self.name, present)
+                _check_plain(self.name, present)
             if isinstance(present.dtype, pd.CategoricalDtype):
                 found = set(present)
                 categories = tuple(plain(c) for c in present.cat.categories if c in found)
@@ -305,23 +296,45 @@ class Categorical:
 
 
 Feature = Numeric | Categorical
-Domain = str | float
+
+
+def _check_plain(name: str, cells: Any) -> None:
+    """Cells that are objects would reach a model as text."""
+    for cell in cells:
+        if not isinstance(cell, str | int | float | bool | np.generic | pd.Interval):
+            raise GraceError(
+                f"column {name!r} holds cells such as {cell!r} ({type(cell).__name__}); turn them into numbers or "
+                f"text as frame[{name!r}].astype(str) does, before the model is trained"
+            )
+
+
+def _check_cost(feature: Feature) -> None:
+    if isinstance(feature.cost, bool) or not isinstance(feature.cost, int | float) or not 0 < feature.cost < np.inf:
+        raise GraceError(f"feature {feature.name!r}: cost={feature.cost!r} must be a positive number")
+
+
+def _check_direction(feature: Feature) -> None:
+    if feature.increase_only and feature.decrease_only:
+        raise GraceError(f"feature {feature.name!r} is increase_only and decrease_only; use frozen")
+
+
+def _check_translations(feature: Feature) -> None:
+    allowed = [w for w in WORDS if hasattr(feature, w)]
+    for language, words in feature.translations.items():
+        for word in words:
+            if word not in allowed:
+                raise GraceError(
+                    f"feature {feature.name!r}: translations[{language!r}] has an unknown part {word!r}; "
+                    f"it may have {', '.join(allowed)}"
+                )
+            fitted(
+                words[word], WORD_TYPES.get(word, str), f"feature {feature.name!r}: translations[{language!r}]: {word}"
+            )
 
 
 def columns_of(feature: Feature) -> tuple[str, ...]:
     """The columns of the table that hold the feature."""
     return (feature.columns if isinstance(feature, Categorical) else ()) or (feature.name,)
-
-
-def tail_of(domain: Domain) -> float:
-    """The share cut off each end of a feature's training values."""
-    if domain == "central":
-        return 0.01
-    if domain == "minmax":
-        return 0.0
-    if isinstance(domain, int | float) and not isinstance(domain, bool) and 0 < domain <= 1:
-        return (1 - float(domain)) / 2
-    raise GraceError(f"domain={domain!r} is unknown: use 'central' (the middle 98 %), 'minmax' or a share such as 0.9")
 
 
 def plain(value: Any) -> Any:

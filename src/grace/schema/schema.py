@@ -17,26 +17,16 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.columns import decode_column, encode_column, plain_numbers
-from grace.schema.feature_json import feature_to_dict, features_from
-from grace.schema.features import (
-    Bools,
-    Categorical,
-    Domain,
-    Feature,
-    Floats,
-    Numeric,
-    Value,
-    columns_of,
-    tail_of,
-)
+from grace.schema.domains import Domain, tail_of
+from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric, Value, columns_of
+from grace.schema.formatting import schema_lines
 from grace.schema.frames import all_said, as_frame, join_first, no_duplicates, said
 from grace.schema.groups import cells_of, columns_from, group_feature, needed_columns
 from grace.schema.limits import constrained
 from grace.schema.parsing import record
 from grace.schema.rules import Rule, Ruling, rule_to_json, rules_from, rules_of
 from grace.schema.rules.keeping import check_rules
-from grace.schema.schema_file import check_edits, from_text, to_text
-from grace.schema.shortening import schema_lines
+from grace.schema.schema_file import check_edits, feature_to_dict, features_from, from_text, to_text
 from grace.schema.words import DEFAULT, check_words, translated
 
 

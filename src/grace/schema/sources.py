@@ -16,7 +16,8 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.columns import encode_column, is_number, observed, with_gaps
-from grace.schema.features import Categorical, Domain, Feature, Floats, Value, columns_of, tail_of
+from grace.schema.domains import Domain, tail_of
+from grace.schema.features import Categorical, Feature, Floats, Value, columns_of
 from grace.schema.frames import as_frame, join_first, no_duplicates
 from grace.schema.groups import cells_of, typed
 from grace.schema.rules import Follows

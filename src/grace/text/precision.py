@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, Inexac
 from grace.errors import GraceError
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import KINDS, STYLES, Feature, Numeric, Value
-from grace.schema.numerals import decimal, places
+from grace.schema.formatting import decimal, places
 
 VAGUE = 0.2  # "about twice" is said of 1.75 to 2.25; no ratio or amount strays further than this share
 SAME = 0.005  # a ratio this close to the one that is said needs no "about"

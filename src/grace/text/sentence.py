@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from grace.errors import GraceError
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.schema.parsing import MOST_SEED, whole_number
 from grace.schema.words import DEFAULT
 from grace.text import languages

@@ -12,7 +12,7 @@ import numpy as np
 
 from grace.schema.columns import is_date
 from grace.schema.features import MISSING, WORDS, Categorical, Feature, Floats, Value
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.schema.words import ROW_WORDS, fill, spaced, worded
 from grace.text.languages import Language, load
 

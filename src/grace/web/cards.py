@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grace.pictures.numeric import value
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import Categorical, Feature, Numeric, Value
-from grace.schema.shortening import shortened
+from grace.schema.formatting import shortened
 from grace.text import sentence
 from grace.text.languages import load
 from grace.web.rows import plainly, written

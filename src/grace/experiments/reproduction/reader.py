@@ -17,7 +17,7 @@ from grace.errors import GraceError
 from grace.experiments.reproduction import reading
 from grace.explain.explainer import Explainer
 from grace.schema.features import Bools, Categorical, Floats, Numeric, Value
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.schema.schema import Schema
 from grace.text.precision import LITTLE, LOT, SLIGHT, Delta, Difference, NewCategory, Ratio, Replacement, Within, said
 

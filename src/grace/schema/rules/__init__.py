@@ -23,7 +23,7 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.features import Value
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.schema.parsing import fitted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pandas as pd
 from grace.errors import GraceError
 from grace.schema.frames import no_duplicates
 from grace.schema.schema import Schema
-from grace.schema.tables.csv_text import (
+from grace.schema.tables.csv_files import (
     PARQUET,
     WINDOWS,
     Dialect,

@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 from grace.errors import GraceError
 from grace.schema import words
 from grace.schema.features import Categorical, Feature, Numeric, Value
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.text.precision import Difference
 
 FORMS = ("had", "because", "typical")

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from grace.schema.features import Feature
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.schema.words import fill
 from grace.text.languages import Facts, Limits, listed, percent, shown, some_of
 from grace.text.languages.en.words import AND, COUNT, PERCENT, number

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 
 from grace.schema.features import Numeric, Value
-from grace.schema.numerals import digits
+from grace.schema.formatting import digits
 from grace.text.languages import Words, with_unit
 from grace.text.precision import LITTLE, LOT
 

@@ -1,21 +1,41 @@
-"""Long names cut in the middle, where the ends tell them apart; and short descriptions of what is large."""
+"""Numbers, names and schemas as short text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from grace.schema.columns import date_text, is_date
-from grace.schema.features import Categorical, Feature, Numeric
-from grace.schema.numerals import decimal
+from grace.schema.features import Categorical, Feature, Numeric, Value
 
 if TYPE_CHECKING:
     from grace.schema.schema import Schema
 
+MINUS = "\N{MINUS SIGN}"
+THOUSANDS = 10_000  # numbers from here on are grouped by three digits
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 MOST_FEATURES = 12
 MOST_CATEGORIES = 5
 LONGEST = 40  # characters of a name in a table on the screen
+
+
+def decimal(cell: Value) -> Decimal:
+    """The shortest decimal number that stands for the cell."""
+    return Decimal(repr(float(cell))).normalize()
+
+
+def places(size: Decimal) -> int:
+    """Decimals needed to write the number."""
+    exponent = size.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(0, -exponent)
+
+
+def digits(size: Decimal, group: str, point: str) -> str:
+    """In plain digits, never 1e-05, with a language's own marks."""
+    plain = f"{size.normalize():,f}" if abs(size) >= THOUSANDS else f"{size.normalize():f}"
+    return plain.translate({ord(","): group, ord("."): point, ord("-"): MINUS})
 
 
 def cut_middle(said: str, fits: Callable[[str], bool]) -> str:

@@ -16,7 +16,7 @@ from grace.cli.terminal import show
 from grace.pictures.drawing import Group, Path, Text, fit, text_width
 from grace.pictures.numeric import box_of, crossed, numeric_panel
 from grace.pictures.report import batch_fragment
-from grace.schema.shortening import ELLIPSIS, feature_line, shortened
+from grace.schema.formatting import ELLIPSIS, feature_line, shortened
 
 LONG = "very_long_name_of_a_column_of_income_2024_q3"
 

@@ -1,13 +1,31 @@
-"""The range of training values that a domain leaves, and the decimals they are given with."""
+"""The domain of a numeric feature: the range of its training values, with or without their tails."""
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
-Floats = npt.NDArray[np.float64]
+import numpy as np
+
+from grace.errors import GraceError
+
+if TYPE_CHECKING:
+    from grace.schema.features import Floats
+
+Domain = str | float
+"""'minmax', 'central', or the share of the training values that the range holds."""
 
 MOST_DECIMALS = 10
+
+
+def tail_of(domain: Domain) -> float:
+    """The share cut off each end of a feature's training values."""
+    if domain == "central":
+        return 0.01
+    if domain == "minmax":
+        return 0.0
+    if isinstance(domain, int | float) and not isinstance(domain, bool) and 0 < domain <= 1:
+        return (1 - float(domain)) / 2
+    raise GraceError(f"domain={domain!r} is unknown: use 'central' (the middle 98 %), 'minmax' or a share such as 0.9")
 
 
 def range_of(values: Floats, tail: float) -> tuple[float, float]:
