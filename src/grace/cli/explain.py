@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from grace.cli.jobs import Ways
     from grace.explain.explanations import Explanations
     from grace.schema.schema import Schema
-    from grace.text.sentence import Saying
+    from grace.text.sentence import TextOptions
 
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -104,7 +104,7 @@ def explain(
     rules: tuple[str, ...],
     no_rules: bool,
     follow: tuple[str, ...],
-    how: Saying,
+    how: TextOptions,
     ways: Ways,
     limits: GivenLimits,
     **settings: Any,

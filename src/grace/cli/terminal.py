@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from grace.explain.explanation import Explanation
     from grace.explain.explanations import Explanations
     from grace.schema.schema import Schema
-    from grace.text.sentence import Saying
+    from grace.text.sentence import TextOptions
 
 
 STYLES = ("exact", "magnitude", "relative", "auto")
@@ -70,7 +70,7 @@ def category_option(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
-def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
+def show(console: Console, e: Explanation, **how: Unpack[TextOptions]) -> None:
     """The changed features as a table, and the sentence."""
     from grace.schema.formatting import shortened
     from grace.text import languages, sentence
@@ -100,7 +100,7 @@ def show(console: Console, e: Explanation, **how: Unpack[Saying]) -> None:
         console.print(f"{heads['note']}{note}.", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
-def show_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), **how: Unpack[Saying]) -> None:
+def show_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), **how: Unpack[TextOptions]) -> None:
     """Each explanation under the number of its row, and the columns that rows are called by. Of many rows, a terminal
     shows the first few."""
     few = len(batch) > MOST_SHOWN and console.is_terminal
@@ -168,7 +168,7 @@ def read_schema(path: str) -> Schema:
         raise GraceError(f"{path}: {error}") from error
 
 
-def write_batch(batch: Explanations, path: Path, **how: Unpack[Saying]) -> None:
+def write_batch(batch: Explanations, path: Path, **how: Unpack[TextOptions]) -> None:
     if path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts(**how)))
         return

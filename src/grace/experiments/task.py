@@ -280,7 +280,7 @@ def _feature(schema: Schema, j: int) -> dict[str, Any]:
     """What a runner needs to know about a feature."""
     feature = schema.features[j]
     if isinstance(feature, Categorical):
-        return {"categories": len(feature.categories), "open": schema.open_codes(j).tolist()}
+        return {"categories": len(feature.categories), "open": schema.selectable_codes(j).tolist()}
     low, high = feature.bounds
     return {
         "low": low,

@@ -11,7 +11,7 @@ import torch
 from grace.models.base import checked_scores
 from grace.pictures.backdrop import SIDES, Backdrop, Curve, Histogram, Map
 from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric
-from grace.text.vocabulary import Range, reached
+from grace.text.vocabulary import Range, depth_inside
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
@@ -82,7 +82,7 @@ def look(
 
 def both_sides(scores: Floats, asked_for: Range) -> Floats:
     """Numbers as scores of two classes: not what was asked for, and that."""
-    margin = reached(scores[:, 0], asked_for)
+    margin = depth_inside(scores[:, 0], asked_for)
     return np.stack([np.zeros(len(margin)), margin + 1e-12], axis=1)
 
 
@@ -168,7 +168,7 @@ def histogram(feature: Feature, values: Floats, low: float, high: float) -> tupl
         edges = low - 0.5 + width * np.arange(np.ceil((high - low + 1) / width) + 1)
     else:
         edges = np.linspace(low, high, BINS + 1)
-    values = values[values != feature.gap]  # missing cells lie nowhere
+    values = values[values != feature.missing_code]  # missing cells lie nowhere
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     return tuple(edges.tolist()), tuple(np.bincount(place, minlength=len(edges) - 1).tolist())
 

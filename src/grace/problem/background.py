@@ -141,7 +141,7 @@ def class_median_cells(model: Model, schema: Schema, medians: Floats, found: Ans
     if len(ask):
         tried = np.where(changed, typical, found.contrast)[ask]
         kept = ask[query(model, tried).argmax(axis=1) == wanted[ask]]
-        gap = np.array([f.gap if isinstance(f, Numeric) else np.nan for f in schema.features])
+        gap = np.array([f.missing_code if isinstance(f, Numeric) else np.nan for f in schema.features])
         out[kept] = np.where(changed & (typical != gap), typical, np.nan)[kept]
     return out
 

@@ -16,20 +16,23 @@ import pandas as pd
 from grace.errors import GraceError
 from grace.schema.domains import Domain
 from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value
-from grace.schema.frames import codes_of, numbers, said
+from grace.schema.frames import cell_repr, codes_of, numbers
 
-MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
-MOST_CLASSES = 50  # different numbers that a target may have and be taken for classes
-EARLIEST, LATEST = -719_162, 2_900_000  # days since 1970 that are written as dates: the years 1 to 9909
-FEW = 4  # rows whose cells are looked at faster than the types of the columns
-TIMES = ("datetime64", "timestamp[")  # how the types of dates with a time of day begin: of pandas and Arrow
-DATES = (*TIMES, "date")
-SPANS = ("timedelta64", "duration[")
-ALL_TIMES = (*DATES, *SPANS)
-PYTHON_DATES = "date"
+MAX_EXACT_INTEGER = 2.0**53  # whole numbers up to here are exact in float64
+MAX_CLASSES = 50  # different numbers that a target may have and be taken for classes
+MIN_DATE, MAX_DATE = -719_162, 2_900_000  # days since 1970 that are written as dates: the years 1 to 9909
+FEW_ROWS = 4  # rows whose cells are looked at faster than the types of the columns
+TIMESTAMP_PREFIXES = (
+    "datetime64",
+    "timestamp[",
+)  # how the types of dates with a time of day begin: of pandas and Arrow
+DATE_PREFIXES = (*TIMESTAMP_PREFIXES, "date")
+DURATION_PREFIXES = ("timedelta64", "duration[")
+TEMPORAL_PREFIXES = (*DATE_PREFIXES, *DURATION_PREFIXES)
+PYTHON_DATE = "date"
 INTERVALS = "interval"
 CLOSED: dict[str, Any] = {"(]": "right", "[)": "left", "[]": "both", "()": "neither"}
-SMALL: dict[str, type[np.floating[Any]]] = {  # types that hold no more than a few digits of a number
+LOW_PRECISION: dict[str, type[np.floating[Any]]] = {  # types that hold no more than a few digits of a number
     "float16": np.float16,
     "float32": np.float32,
     "Float32": np.float32,
@@ -45,9 +48,9 @@ def feature_of(column: pd.Series[Any]) -> Feature:
     """The feature that the type of a column suggests."""
     name = str(column.name)
     type_ = _type(column)
-    if type_.startswith(DATES):
+    if type_.startswith(DATE_PREFIXES):
         return Numeric(name=name, kind="date")
-    if type_.startswith(SPANS):
+    if type_.startswith(DURATION_PREFIXES):
         return Numeric(name=name, kind="measurement", unit="days", unit_one="day", more="longer", less="shorter")
     column = column.infer_objects()
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
@@ -57,7 +60,7 @@ def feature_of(column: pd.Series[Any]) -> Feature:
 def _type(column: pd.Series[Any]) -> str:
     """The type of a column; of Python's own dates and decimal numbers that of the cells."""
     inside = pd.api.types.infer_dtype(column, skipna=True) if column.dtype == object else ""
-    known = {"date": PYTHON_DATES, "datetime": "datetime64", "datetime64": "datetime64", "decimal": "decimal"}
+    known = {"date": PYTHON_DATE, "datetime": "datetime64", "datetime64": "datetime64", "decimal": "decimal"}
     known |= {"timedelta": "timedelta64", "timedelta64": "timedelta64"}
     return known.get(inside, str(column.dtype))
 
@@ -65,18 +68,18 @@ def _type(column: pd.Series[Any]) -> str:
 def is_number(column: pd.Series[Any]) -> bool:
     """Whether a target looks like a number to predict rather than a class: a number with very many values."""
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    return numeric and column.nunique() > MOST_CLASSES
+    return numeric and column.nunique() > MAX_CLASSES
 
 
 def dtype_of(column: pd.Series[Any], feature: Feature) -> str:
     """The type to give cells back in; empty where plain numbers or values will do."""
     dtype = column.dtype
     if isinstance(feature, Numeric):
-        if _type(column).startswith((*DATES, *SPANS)):
-            return str(column.infer_objects().dtype) if _type(column) != PYTHON_DATES else PYTHON_DATES
+        if _type(column).startswith(TEMPORAL_PREFIXES):
+            return str(column.infer_objects().dtype) if _type(column) != PYTHON_DATE else PYTHON_DATE
         own = isinstance(dtype, pd.api.extensions.ExtensionDtype) and not pd.api.types.is_bool_dtype(dtype)
         small = isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype != np.int64
-        return str(dtype) if own or small or str(dtype) in SMALL else ""
+        return str(dtype) if own or small or str(dtype) in LOW_PRECISION else ""
     if isinstance(dtype, pd.CategoricalDtype):
         return INTERVALS if _are_intervals(dtype.categories) else "category"
     return str(dtype) if pd.api.types.is_bool_dtype(dtype) or str(dtype) == "string" else ""
@@ -93,7 +96,7 @@ def interval(said: str) -> pd.Interval[Any]:
     return pd.Interval(low, high, closed=CLOSED[said[0] + said[-1]])
 
 
-def observed(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
+def observe_column(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
     """The feature with whatever was left open filled in from its column; None for one that the column suggests."""
     feature = feature_of(column) if feature is None else feature
     if not (isinstance(feature, Categorical) and feature.columns):
@@ -109,7 +112,7 @@ def observed(column: pd.Series[Any], feature: Feature | None, domain: Domain) ->
     raise GraceError(f"column {str(column.name)!r} has no values: every cell is missing; drop it")
 
 
-def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:
+def with_missing(column: pd.Series[Any], feature: Feature) -> Feature:
     """The feature with missing cells as a value of its own, if the column has any."""
     if not column.isna().any() or feature.gaps:
         return feature
@@ -122,26 +125,26 @@ def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:
 
 
 def is_date(feature: Feature) -> bool:
-    return isinstance(feature, Numeric) and feature.dtype.startswith(DATES)
+    return isinstance(feature, Numeric) and feature.dtype.startswith(DATE_PREFIXES)
 
 
-def is_time(feature: Numeric) -> bool:
+def is_temporal(feature: Numeric) -> bool:
     """Whether it is a date or a length of time."""
-    return feature.dtype.startswith(ALL_TIMES)
+    return feature.dtype.startswith(TEMPORAL_PREFIXES)
 
 
-def is_small(feature: Feature) -> bool:
+def is_low_precision(feature: Feature) -> bool:
     """Whether it is a number of half or single precision."""
-    return isinstance(feature, Numeric) and feature.dtype in SMALL
+    return isinstance(feature, Numeric) and feature.dtype in LOW_PRECISION
 
 
 def plain_numbers(frame: pd.DataFrame, places: list[int], features: Sequence[Feature]) -> Floats | None:
     """All cells of some columns at once, where every one is of plain numbers and nothing is missing or infinite; else
     None. Column by column costs milliseconds, which a single row should not wait for."""
-    if not all(isinstance(f, Numeric) and not is_time(f) for f in features):
+    if not all(isinstance(f, Numeric) and not is_temporal(f) for f in features):
         return None
     # copies: pandas may hand out what must not be written to
-    if len(frame) <= FEW:
+    if len(frame) <= FEW_ROWS:
         cells = frame.to_numpy()[:, places]
         mixed = cells.dtype == object and {type(cell) for cell in cells.flat} <= {float, int}
         if not mixed and cells.dtype.kind not in "fiu":
@@ -153,7 +156,7 @@ def plain_numbers(frame: pd.DataFrame, places: list[int], features: Sequence[Fea
             return None
         some = frame if places == list(range(len(kinds))) else frame.iloc[:, places]
         values = some.to_numpy(dtype=np.float64, copy=True)
-    for dtype in {f.dtype for f in features} & SMALL.keys():
+    for dtype in {f.dtype for f in features} & LOW_PRECISION.keys():
         small = [j for j, f in enumerate(features) if f.dtype == dtype]
         values[:, small] = shortest_decimals(values[:, small], dtype)
     return values if np.isfinite(values).all() else None
@@ -162,7 +165,7 @@ def plain_numbers(frame: pd.DataFrame, places: list[int], features: Sequence[Fea
 def shortest_decimals(values: Floats, dtype: str) -> Floats:
     """Numbers as they are said in a column of half or single precision: 0.1 for 0.10000000149, which is what float32
     makes of it, whatever type the cells come in. What the column does not hold exactly is a decimal already."""
-    cells = _narrowed(values, dtype)
+    cells = _to_dtype(values, dtype)
     return np.where(cells == values, shortest(cells), values)
 
 
@@ -192,9 +195,9 @@ def _shorten(values: Floats, cells: npt.NDArray[np.floating[Any]]) -> None:
     values[left] = cells[left].astype(str).astype(np.float64)  # numbers so small are few
 
 
-def _narrowed(values: Floats, dtype: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+def _to_dtype(values: Floats, dtype: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
     with np.errstate(over="ignore"):
-        return values.astype(SMALL[dtype])
+        return values.astype(LOW_PRECISION[dtype])
 
 
 def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
@@ -205,36 +208,36 @@ def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
     if pd.api.types.is_numeric_dtype(column):
         values = numbers(column)
     elif is_date(feature):
-        values = days(column)
+        values = epoch_days(column)
     else:
-        values = _span(column) if feature.dtype.startswith(SPANS) else numbers(column)
-    if is_small(feature):
+        values = _durations(column) if feature.dtype.startswith(DURATION_PREFIXES) else numbers(column)
+    if is_low_precision(feature):
         values = shortest_decimals(values, feature.dtype)
-    return np.where(np.isnan(values), feature.gap, values) if feature.gaps else values
+    return np.where(np.isnan(values), feature.missing_code, values) if feature.gaps else values
 
 
-def days(column: pd.Series[Any]) -> Floats:
+def epoch_days(column: pd.Series[Any]) -> Floats:
     """Dates as days since 1970, NaN where they are missing. Text has to be ISO: 03/04/2024 may be one of two days."""
     text = pd.api.types.infer_dtype(column, skipna=True) == "string"
     found = pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601" if text else None)
-    _all_read(column, found, "a date", "write it as 2020-12-31")
+    _check_parsed(column, found, "a date", "write it as 2020-12-31")
     micro = found.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
     return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / DAY)
 
 
-def _span(column: pd.Series[Any]) -> Floats:
+def _durations(column: pd.Series[Any]) -> Floats:
     """Lengths of time in days, NaN where they are missing."""
     found = pd.to_timedelta(column, errors="coerce")
-    _all_read(column, found, "a length of time", "write it as '3 days', or as a number of days")
+    _check_parsed(column, found, "a length of time", "write it as '3 days', or as a number of days")
     return np.asarray(found / pd.Timedelta(days=1), dtype=np.float64)
 
 
-def _all_read(column: pd.Series[Any], found: pd.Series[Any], what: str, remedy: str) -> None:
+def _check_parsed(column: pd.Series[Any], found: pd.Series[Any], what: str, remedy: str) -> None:
     """An error for the first cell that is there but could not be read."""
     wrong = (found.isna() & column.notna()).to_numpy()
     if wrong.any():
         i = int(wrong.argmax())
-        row, cell = said(column.index[i]), str(column.iloc[i])
+        row, cell = cell_repr(column.index[i]), str(column.iloc[i])
         raise GraceError(f"column {column.name!r}, row {row}: {cell!r} is not {what}; {remedy}")
 
 
@@ -242,44 +245,44 @@ def decode_column(values: Floats, feature: Feature, narrow: bool = False) -> Any
     """The cells of encoded values; NaN becomes a missing cell. Numbers of a column of half or single precision come in
     it where it says each of them, and with `narrow` where it rounds them."""
     if isinstance(feature, Categorical):
-        return _categories(values, feature)
+        return _category_cells(values, feature)
     if feature.gaps:
-        values = np.where(values == feature.gap, np.nan, values)
-    if is_time(feature):
-        return _times(values, feature)
-    if is_small(feature):
-        cells = _narrowed(values, feature.dtype)
+        values = np.where(values == feature.missing_code, np.nan, values)
+    if is_temporal(feature):
+        return _temporal_cells(values, feature)
+    if is_low_precision(feature):
+        cells = _to_dtype(values, feature.dtype)
         if not narrow and not bool((np.isnan(values) | (shortest(cells) == values)).all()):
-            return _typed(pd.Series(values), "float64" if feature.dtype in np.sctypeDict else "Float64")
-        return _typed(pd.Series(cells), feature.dtype)
-    fits = (values == np.round(values)) & (np.abs(values) <= MOST_EXACT)
+            return _as_dtype(pd.Series(values), "float64" if feature.dtype in np.sctypeDict else "Float64")
+        return _as_dtype(pd.Series(cells), feature.dtype)
+    fits = (values == np.round(values)) & (np.abs(values) <= MAX_EXACT_INTEGER)
     if feature.dtype in np.sctypeDict and "float" not in feature.dtype:
         limits = np.iinfo(feature.dtype)
         if bool((fits & (values >= limits.min) & (values <= limits.max)).all()):
             return values.astype(feature.dtype)
     elif feature.dtype:
         whole = "float" in feature.dtype.lower() or bool((fits | np.isnan(values)).all())
-        return _typed(pd.Series(values), feature.dtype if whole else "Float64")
+        return _as_dtype(pd.Series(values), feature.dtype if whole else "Float64")
     return values.astype(np.int64) if feature.integer and bool(fits.all()) else values.copy()
 
 
-def _times(values: Floats, feature: Numeric) -> Any:
+def _temporal_cells(values: Floats, feature: Numeric) -> Any:
     """Dates and lengths of time from days."""
     micro = np.where(np.isnan(values), np.datetime64("NaT", "us").astype(np.int64), np.round(values * DAY))
     if not is_date(feature):
-        return _typed(pd.Series(micro.astype(np.int64).astype("timedelta64[us]")), feature.dtype)
+        return _as_dtype(pd.Series(micro.astype(np.int64).astype("timedelta64[us]")), feature.dtype)
     dates = pd.Series(micro.astype(np.int64).astype("datetime64[us]"))
-    if feature.dtype == PYTHON_DATES:
+    if feature.dtype == PYTHON_DATE:
         return dates.dt.date.array
     aware = "," in feature.dtype
-    return _typed(dates.dt.tz_localize("UTC") if aware else dates, feature.dtype)
+    return _as_dtype(dates.dt.tz_localize("UTC") if aware else dates, feature.dtype)
 
 
-def _typed(cells: pd.Series[Any], dtype: Any) -> Any:
+def _as_dtype(cells: pd.Series[Any], dtype: Any) -> Any:
     return cells.astype(dtype).array
 
 
-def _categories(values: Floats, feature: Categorical) -> Any:
+def _category_cells(values: Floats, feature: Categorical) -> Any:
     known = np.isfinite(values)
     hidden = MISSING if feature.gaps else None
     ranges = feature.dtype == INTERVALS
@@ -289,7 +292,7 @@ def _categories(values: Floats, feature: Categorical) -> Any:
     if ranges or feature.dtype == "category":
         return pd.Categorical(cells, categories=[c for c in known_as if c is not None], ordered=feature.ordered)
     if feature.dtype and (feature.dtype != "bool" or not pd.isna(cells).any()) and MISSING not in cells:
-        return _typed(pd.Series(cells, dtype=object), feature.dtype)
+        return _as_dtype(pd.Series(cells, dtype=object), feature.dtype)
     return pd.array(cells, dtype=object)
 
 

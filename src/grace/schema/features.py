@@ -127,7 +127,7 @@ class Numeric:
         return self.frozen or self.protected
 
     @property
-    def gap(self) -> float:
+    def missing_code(self) -> float:
         """The number that stands for a missing cell in encoded rows: far from all others, whatever the domain."""
         return (self.typical or 0.0) - 1000.0123456789 * (self.spread or 1.0) if self.gaps else np.nan
 
@@ -137,7 +137,7 @@ class Numeric:
         return self.observed is not None or (self.low is not None and self.high is not None)
 
     @property
-    def sort(self) -> str:
+    def number_kind(self) -> str:
         """The declared kind of number, or what the range suggests."""
         if self.kind:
             return self.kind
@@ -170,7 +170,7 @@ class Numeric:
             typical = float(np.quantile(values, 0.5, method="lower"))
         return replace(self, integer=integer, decimals=decimals, observed=observed, spread=spread, typical=typical)
 
-    def ranged(self, values: Floats, domain: Domain) -> Numeric:
+    def with_domain(self, values: Floats, domain: Domain) -> Numeric:
         """The same feature with the range of another domain."""
         return replace(self, observed=range_of(values, tail_of(domain)))
 
@@ -225,7 +225,7 @@ class Categorical:
                     raise GraceError(f"feature {self.name!r}: {part}={value!r} is not one of its categories")
         if self.other and self.categories and self.other not in self.categories:
             raise GraceError(f"feature {self.name!r}: other={self.other!r} is not one of its categories")
-        if self.categories and not self.open:
+        if self.categories and not self.selectable:
             raise GraceError(f"feature {self.name!r}: `never` leaves no category to choose")
 
     @property
@@ -239,7 +239,7 @@ class Categorical:
         return self.frozen or self.protected
 
     @property
-    def open(self) -> tuple[Value, ...]:
+    def selectable(self) -> tuple[Value, ...]:
         """The categories that a change may choose."""
         return tuple(c for c in self.categories if c not in self.never and c not in self.rare)
 
@@ -277,9 +277,9 @@ class Categorical:
             seen = np.array([ranks[plain(v)] for v in values.dropna() if plain(v) in ranks], dtype=np.float64)
             spread = float(np.std(seen)) or 1.0
         out = replace(self, categories=categories, ordered=ordered, spread=spread, typical=typical, rare=())
-        return out.ranged(values, domain)
+        return out.with_domain(values, domain)
 
-    def ranged(self, values: pd.Series[Any], domain: Domain) -> Categorical:
+    def with_domain(self, values: pd.Series[Any], domain: Domain) -> Categorical:
         """The same feature with the categories of another domain: without the rarest ones, which together make up at
         most the share that the domain cuts off an end of numbers. At least two stay."""
         shares = values.value_counts(normalize=True)

@@ -82,12 +82,12 @@ def numbers(column: pd.Series[Any]) -> Floats:
                 "column {column!r}, row {row}: {cell} is not a number; correct the cell, or declare the column "
                 "Categorical in the schema",
                 column=column.name,
-                row=said(column.index[i]),
-                cell=said(column.iloc[i]),
+                row=cell_repr(column.index[i]),
+                cell=cell_repr(column.iloc[i]),
             ) from None
     if np.isinf(values).any():
         i = int(np.isinf(values).argmax())
-        row = said(column.index[i])
+        row = cell_repr(column.index[i])
         raise GraceError(f"column {column.name!r}, row {row}: the value is infinite; correct the cell")
     return values
 
@@ -106,7 +106,7 @@ def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
     if (codes < 0).any():
         i = int((codes < 0).argmax())
         raise GraceError(
-            f"column {feature.name!r}, row {said(column.index[i])}: unknown category {said(column.iloc[i])}; "
+            f"column {feature.name!r}, row {cell_repr(column.index[i])}: unknown category {cell_repr(column.iloc[i])}; "
             f"known are {join_first(feature.categories)}"
         )
     return codes
@@ -141,16 +141,16 @@ def no_duplicates(names: Iterable[Any], what: str) -> None:
         seen.add(name)
 
 
-def said(value: Any) -> str:
+def cell_repr(value: Any) -> str:
     """A label or cell as a person wrote it: 3, not np.int64(3)."""
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def join_first(names: Iterable[Any], most: int = MOST_NAMED) -> str:
     """The first few of many names."""
-    return shortened(all_said(names), most=most)
+    return shortened(cell_reprs(names), most=most)
 
 
-def all_said(names: Iterable[Any]) -> tuple[str, ...]:
+def cell_reprs(names: Iterable[Any]) -> tuple[str, ...]:
     """Names as a part of a GraceError, which shortens the list in whichever language it is said."""
-    return tuple(said(n) for n in names)
+    return tuple(cell_repr(n) for n in names)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.features import Categorical, Feature, Floats, Numeric, columns_of
-from grace.schema.frames import all_said, join_first, numbers, said
+from grace.schema.frames import cell_repr, cell_reprs, join_first, numbers
 
 if TYPE_CHECKING:
     from grace.schema.schema import Schema
@@ -41,9 +41,9 @@ def cells_of(frame: pd.DataFrame, feature: Feature | None, name: str) -> pd.Seri
             "group {group!r}, row {row}: exactly one of the columns {columns} has to be 1 and the others 0; "
             "not 0 are {on}: correct the row, or leave them ungrouped",
             group=name,
-            row=said(frame.index[i]),
-            columns=all_said(feature.columns),
-            on=all_said(on) or "none",
+            row=cell_repr(frame.index[i]),
+            columns=cell_reprs(feature.columns),
+            on=cell_reprs(on) or "none",
         )
     table = np.array([*feature.categories, None], dtype=object)
     return pd.Series(table[np.where(missing, -1, parts.argmax(axis=1))], index=frame.index, name=name)

@@ -17,15 +17,15 @@ from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get
 
 from grace.errors import GraceError
 
-MOST_SEED = 2**32 - 1  # what all generators of random numbers take
-MOST_BYTES = 64 * 2**20  # of a JSON file
-DEEPEST = 40  # objects and lists inside each other
+MAX_SEED = 2**32 - 1  # what all generators of random numbers take
+MAX_BYTES = 64 * 2**20  # of a JSON file
+MAX_DEPTH = 40  # objects and lists inside each other
 Bound = Annotated[float, "may be infinite"]
 """The end of a range, in a type hint: all other numbers have to be finite."""
 SCALARS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", NoneType: "null"}
 
 
-def read_text(path: Path, most: int = MOST_BYTES) -> str:
+def read_text(path: Path, most: int = MAX_BYTES) -> str:
     """A text file of limited size."""
     check_size(path, most)
     try:
@@ -51,12 +51,12 @@ def check_size(path: Path, most: int) -> None:
 def read_json(text: str, what: str) -> Any:
     """What JSON says. Keys that occur twice, NaN, and text that is not Unicode are refused; infinite numbers only by
     their type, see `fitted`."""
-    if len(text) > MOST_BYTES:
-        raise GraceError(f"{what} is too large: at most {MOST_BYTES:,} characters are read")
+    if len(text) > MAX_BYTES:
+        raise GraceError(f"{what} is too large: at most {MAX_BYTES:,} characters are read")
     try:
         found = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
     except RecursionError:
-        raise GraceError(f"{what} is damaged: it is nested more than {DEEPEST} deep") from None
+        raise GraceError(f"{what} is damaged: it is nested more than {MAX_DEPTH} deep") from None
     except GraceError as reason:
         raise GraceError(f"{what} is damaged: {reason}") from None
     except ValueError as reason:
@@ -83,7 +83,7 @@ def _constant(name: str) -> float:
 def _check_tree(tree: Any, what: str) -> None:
     """Refuse deep trees, which would exhaust the stack later on, and text that cannot be written."""
     level = [tree]
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         parts: list[Any] = []
         for part in level:
             if isinstance(part, dict):
@@ -96,7 +96,7 @@ def _check_tree(tree: Any, what: str) -> None:
         if not parts:
             return
         level = parts
-    raise GraceError(f"{what} is damaged: it is nested more than {DEEPEST} deep")
+    raise GraceError(f"{what} is damaged: it is nested more than {MAX_DEPTH} deep")
 
 
 def record(cls: type, data: Any, what: str) -> dict[str, Any]:
@@ -121,10 +121,10 @@ def fitted(value: Any, hint: Any, what: str) -> Any:
     origin, arguments = _outermost(hint), get_args(hint)
     if hint is Any:
         return value
-    if not _takes(hint, value):
-        raise GraceError(f"{what} is {shown(value)}; it must be {_said(hint)}")
+    if not _matches(hint, value):
+        raise GraceError(f"{what} is {shown(value)}; it must be {_describe(hint)}")
     if origin in (Union, UnionType):
-        return fitted(value, next(arm for arm in arguments if _takes(arm, value)), what)
+        return fitted(value, next(arm for arm in arguments if _matches(arm, value)), what)
     if isinstance(value, bool | str | None):
         return value
     if isinstance(value, int):
@@ -144,7 +144,7 @@ def fitted(value: Any, hint: Any, what: str) -> Any:
         return {key: fitted(part, arguments[1], f"{what}: {shown(key)}") for key, part in value.items()}
     each = [arguments[0]] * len(value) if arguments[-1] is ... or origin is list else list(arguments)
     if len(each) != len(value):
-        raise GraceError(f"{what} has {len(value)} parts; it must be {_said(hint)}")
+        raise GraceError(f"{what} has {len(value)} parts; it must be {_describe(hint)}")
     return origin(fitted(part, one, what) for part, one in zip(value, each, strict=True))
 
 
@@ -161,13 +161,13 @@ def _outermost(hint: Any) -> Any:
     return float if hint is Bound else get_origin(hint) or hint
 
 
-def _takes(hint: Any, value: Any) -> bool:
+def _matches(hint: Any, value: Any) -> bool:
     """Whether a value is of the outermost type of a hint."""
     origin = _outermost(hint)
     if hint is Any:
         return True
     if origin in (Union, UnionType):
-        return any(_takes(arm, value) for arm in get_args(hint))
+        return any(_matches(arm, value) for arm in get_args(hint))
     if origin is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if origin in SCALARS:
@@ -177,16 +177,16 @@ def _takes(hint: Any, value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
-def _said(hint: Any) -> str:
+def _describe(hint: Any) -> str:
     """A type hint in words."""
     origin, arguments = _outermost(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_said(arm) for arm in arguments))
+        return " or ".join(dict.fromkeys(_describe(arm) for arm in arguments))
     if origin in SCALARS:
         return SCALARS[origin]
     if origin in (tuple, list):
         many = origin is list or arguments[-1] is ...
-        return f"a list of {_said(arguments[0])}" if many else f"a list of {len(arguments)}"
+        return f"a list of {_describe(arguments[0])}" if many else f"a list of {len(arguments)}"
     return "anything" if hint is Any else "an object"
 
 

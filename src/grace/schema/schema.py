@@ -20,7 +20,7 @@ from grace.schema.columns import decode_column, encode_column, plain_numbers
 from grace.schema.domains import Domain, tail_of
 from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.formatting import schema_lines
-from grace.schema.frames import all_said, as_frame, join_first, no_duplicates, said
+from grace.schema.frames import as_frame, cell_repr, cell_reprs, join_first, no_duplicates
 from grace.schema.groups import cells_of, columns_from, group_feature, needed_columns
 from grace.schema.limits import constrained
 from grace.schema.parsing import record
@@ -158,7 +158,7 @@ class Schema:
             return self._places[name]
         except (KeyError, TypeError):
             message = "there is no feature {name!r}; features: {known}"
-            raise GraceError(message, name=name, known=all_said(self.names)) from None
+            raise GraceError(message, name=name, known=cell_reprs(self.names)) from None
 
     # -- frames and rows ----------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Schema:
             if not missing and np.isnan(out[:, j]).any():
                 i = int(np.isnan(out[:, j]).argmax())
                 raise GraceError(
-                    f"column {feature.name!r}, row {said(frame.index[i])}: the cell is missing; "
+                    f"column {feature.name!r}, row {cell_repr(frame.index[i])}: the cell is missing; "
                     "fill it in, or as in training by model.impute(rows); explain can do so with "
                     'missing="fill", the command with --impute'
                 )
@@ -223,7 +223,7 @@ class Schema:
                 continue
             if isinstance(f, Categorical):
                 ways = [row[j] if f.increase_only else -np.inf, row[j] if f.decrease_only else np.inf]
-                out[f.name] = [c for k, c in enumerate(f.categories) if c in f.open and ways[0] <= k <= ways[1]]
+                out[f.name] = [c for k, c in enumerate(f.categories) if c in f.selectable and ways[0] <= k <= ways[1]]
             else:
                 out[f.name] = [
                     float(max(low[j], row[j])) if f.increase_only else float(low[j]),
@@ -231,11 +231,11 @@ class Schema:
                 ]
         return out
 
-    def open_codes(self, index: int) -> npt.NDArray[np.int64]:
+    def selectable_codes(self, index: int) -> npt.NDArray[np.int64]:
         """Positions of the categories of feature `index` that a change may choose."""
         feature = self.features[index]
         assert isinstance(feature, Categorical)
-        return np.flatnonzero([c in feature.open for c in feature.categories])
+        return np.flatnonzero([c in feature.selectable for c in feature.categories])
 
     def contains(self, rows: Any) -> Bools:
         """For each cell of the rows, whether it lies in the domain of its feature."""
@@ -244,7 +244,7 @@ class Schema:
         inside = (x >= low) & (x <= high)
         for j, feature in enumerate(self.features):
             if isinstance(feature, Categorical):
-                inside[:, j] = np.isin(x[:, j], self.open_codes(j))
+                inside[:, j] = np.isin(x[:, j], self.selectable_codes(j))
             elif feature.integer:
                 inside[:, j] &= x[:, j] == np.round(x[:, j])
         return inside
@@ -256,7 +256,7 @@ class Schema:
         out = np.clip(x, low, high)
         for j, feature in enumerate(self.features):
             if isinstance(feature, Categorical):
-                codes = self.open_codes(j)
+                codes = self.selectable_codes(j)
                 out[:, j] = codes[np.abs(x[:, [j]] - codes).argmin(axis=1)]
             elif feature.integer:
                 out[:, j] = np.round(out[:, j])

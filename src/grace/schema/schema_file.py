@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import EARLIEST, LATEST, date_text, days
+from grace.schema.columns import MAX_DATE, MIN_DATE, date_text, epoch_days
 from grace.schema.features import KINDS, STYLES, Categorical, Feature, Numeric
 from grace.schema.frames import join_first
 from grace.schema.parsing import read_json, record, shown
@@ -172,7 +172,7 @@ def _feature(feature: Feature) -> dict[str, Any]:
 
 def _dated(number: float | None) -> str | float | None:
     """Days since 1970 as a date, where that says them exactly."""
-    if number is None or not EARLIEST <= number < LATEST:
+    if number is None or not MIN_DATE <= number < MAX_DATE:
         return number
     said = date_text(number)
     return said if _days("", said) == number else number
@@ -183,7 +183,7 @@ def _days(what: str, said: Any) -> Any:
     if not isinstance(said, str):
         return said
     try:
-        return float(days(pd.Series([said]))[0])
+        return float(epoch_days(pd.Series([said]))[0])
     except GraceError:
         raise GraceError(f"{what}{said!r} is not a date; write it as 2020-12-31") from None
 

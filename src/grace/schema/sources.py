@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import encode_column, is_number, observed, with_gaps
+from grace.schema.columns import encode_column, is_number, observe_column, with_missing
 from grace.schema.domains import Domain, tail_of
 from grace.schema.features import Categorical, Feature, Floats, Value, columns_of
 from grace.schema.frames import as_frame, join_first, no_duplicates
 from grace.schema.groups import cells_of, typed
 from grace.schema.rules import Follows
-from grace.schema.rules.keeping import completed, incomplete
+from grace.schema.rules.keeping import has_unlearnt_values, with_learnt_values
 from grace.schema.schema import Schema
 from grace.schema.tables.arrow import first_line, joined
 from grace.schema.tables.table_file import ROW, TableFile
@@ -117,10 +117,10 @@ def schemas(
                 raise GraceError(f"column {column!r} is missing from the data; add it, or drop it from the schema")
         frame = source.whole(sorted({name, *columns} & there))
         cells = cells_of(frame, one, name)
-        feature = observed(cells, typed(one, frame), domains[0])
-        feature = with_gaps(cells, feature) if gaps else feature
+        feature = observe_column(cells, typed(one, frame), domains[0])
+        feature = with_missing(cells, feature) if gaps else feature
         for domain, features in found.items():
-            features.append(feature if domain == domains[0] else _ranged(feature, cells, domain))
+            features.append(feature if domain == domains[0] else _with_domain(feature, cells, domain))
     classes = base.classes
     if not classes and target is not None and target in there:
         classes = _classes(source.whole([target])[target])
@@ -128,12 +128,12 @@ def schemas(
     return {d: complete(schema, source) for d, schema in out.items()}
 
 
-def _ranged(feature: Feature, cells: pd.Series[Any], domain: Domain) -> Feature:
+def _with_domain(feature: Feature, cells: pd.Series[Any], domain: Domain) -> Feature:
     """The feature with the range of another domain."""
     if isinstance(feature, Categorical):
-        return feature.ranged(cells, domain)
+        return feature.with_domain(cells, domain)
     values = encode_column(cells, replace(feature, gaps=False))
-    return feature.ranged(values[~np.isnan(values)], domain)
+    return feature.with_domain(values[~np.isnan(values)], domain)
 
 
 def _classes(labels: pd.Series[Any]) -> tuple[Value, ...]:
@@ -146,7 +146,7 @@ def _classes(labels: pd.Series[Any]) -> tuple[Value, ...]:
 
 def complete(schema: Schema, source: Source) -> Schema:
     """The schema with what its rules learn from all rows; only different pairs of cells are looked at."""
-    if not incomplete(schema):
+    if not has_unlearnt_values(schema):
         return schema
     seen = [np.empty((0, len(schema)))]
     for rule in schema.rules:
@@ -157,7 +157,7 @@ def complete(schema: Schema, source: Source) -> Schema:
             rows = np.full((len(cells), len(schema)), np.nan)
             rows[:, [schema.index(rule.of), schema.index(rule.feature)]] = pair.encode(cells, missing=True)
             seen.append(rows)
-    return completed(schema, np.concatenate(seen))
+    return with_learnt_values(schema, np.concatenate(seen))
 
 
 def encoded_blocks(source: Source, places: Places, schema: Schema) -> Iterator[Floats]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "en"
 LANGUAGES = [str(Path(__file__).parents[1] / "text" / "languages")]
-PLACES = re.compile(r"\{(?:row|class)\}")
+PLACEHOLDERS = re.compile(r"\{(?:row|class)\}")
 ROW_WORDS = ("row", "rows", "verb", "class_words")
 
 
@@ -59,25 +59,25 @@ def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:
     return replace(schema, features=features, translations={**schema.translations, code: row})
 
 
-def spaced(name: object) -> str:
+def with_spaces(name: object) -> str:
     """A name of a column, class or category with spaces for underscores."""
     return str(name).replace("_", " ").strip()
 
 
-def worded(label: Value, among: Sequence[Value]) -> str:
+def label_words(label: Value, among: Sequence[Value]) -> str:
     """A class or category as words, "no recidivism" for no_recidivism, unless another would then be called the same."""
-    said = spaced(label)
-    others = [spaced(c) for c in among if c != label]
+    said = with_spaces(label)
+    others = [with_spaces(c) for c in among if c != label]
     return said if said and said not in others else str(label)
 
 
 def fill(template: str, label: Value, row: str = "") -> str:
     """A verb or name with the row and the class filled in where it says {row} and {class}, and nowhere else."""
     words = {"{row}": row, "{class}": str(label)}
-    return PLACES.sub(lambda found: words[found[0]], template)
+    return PLACEHOLDERS.sub(lambda found: words[found[0]], template)
 
 
 def check_template(template: str, what: str) -> None:
     """Refuse a template with any other places to fill in: it is plain text, not a format string of Python's."""
-    if not isinstance(template, str) or re.search(r"[{}]", PLACES.sub("", template)):
+    if not isinstance(template, str) or re.search(r"[{}]", PLACEHOLDERS.sub("", template)):
         raise GraceError(f"{what} is {template!r}; beside {{row}} and {{class}} it must be plain text without braces")

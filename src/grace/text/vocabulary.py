@@ -13,7 +13,7 @@ import numpy as np
 from grace.schema.columns import is_date
 from grace.schema.features import MISSING, WORDS, Categorical, Feature, Floats, Value
 from grace.schema.formatting import decimal
-from grace.schema.words import ROW_WORDS, fill, spaced, worded
+from grace.schema.words import ROW_WORDS, fill, label_words, with_spaces
 from grace.text.languages import Language, load
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from grace.schema.schema import Schema
 
 
-MOST_DIGITS = 17
+MAX_DIGITS = 17
 
 Range = Mapping[str, float | None]
 """What was asked for: "low" and "high", None where there is no limit, and the "spread" of predictions."""
@@ -38,7 +38,7 @@ def _finite(end: float) -> float | None:
     return float(end) if np.isfinite(end) else None
 
 
-def reached(scores: Floats, asked: Range) -> Floats:
+def depth_inside(scores: Floats, asked: Range) -> Floats:
     """How far inside what was asked for predictions lie."""
     low, high = (-np.inf if asked["low"] is None else asked["low"], np.inf if asked["high"] is None else asked["high"])
     return np.minimum(scores - low, high - scores)
@@ -54,17 +54,17 @@ def predicted(value: float, asked: Range, language: Language) -> str:
     """ "about 149,990": to a thousandth of the spread, more precisely only where that would contradict."""
     exact = decimal(value)
     place = int(np.floor(np.log10((asked["spread"] or 1.0) / 1000)))
-    inside = bool(reached(np.array([value]), asked)[0] >= 0)
-    for more in range(MOST_DIGITS):
+    inside = bool(depth_inside(np.array([value]), asked)[0] >= 0)
+    for more in range(MAX_DIGITS):
         said = exact.quantize(Decimal(1).scaleb(place - more), ROUND_HALF_EVEN)
-        if bool(reached(np.array([float(said)]), asked)[0] >= 0) == inside:
+        if bool(depth_inside(np.array([float(said)]), asked)[0] >= 0) == inside:
             return language.figure(said, said, about=said != exact)
     return language.figure(exact, exact, about=False)
 
 
 VERBS = ("been", "more", "less")
-NUMBERED = re.compile(r"[-+]?\d+(\.\d+)?|True|False|true|false")
-NO_NAMES = ("", "class", "classes", "label", "target", "y")  # targets whose names say nothing
+NUMBER_OR_BOOL = re.compile(r"[-+]?\d+(\.\d+)?|True|False|true|false")
+UNINFORMATIVE_TARGETS = ("", "class", "classes", "label", "target", "y")  # targets whose names say nothing
 
 
 def feature_in(feature: Feature, own: str, code: str) -> Feature:
@@ -84,7 +84,7 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
     words["phrase"] = words["phrase"] or name
     if isinstance(feature, Categorical):
         labels = {**(feature.labels if code == own else {}), **given.get("labels", {})}
-        plain = {str(c): language.label(worded(c, feature.categories)) for c in feature.categories}
+        plain = {str(c): language.label(label_words(c, feature.categories)) for c in feature.categories}
         words["labels"] = plain | {MISSING: language.WORDS.missing} | labels
     return replace(feature, **words)
 
@@ -149,10 +149,10 @@ def class_word(words: Mapping[str, Any], label: Value, language: Language) -> st
 
 def caption(words: Mapping[str, Any], label: Value, language: Language) -> str:
     """A class by its name; if that is a number or a truth value, with the name of the target: "default = 1"."""
-    if not NUMBERED.fullmatch(str(label)):
-        return worded(label, words["classes"])
-    target = spaced(words["target"])
-    if target.lower() in NO_NAMES:
+    if not NUMBER_OR_BOOL.fullmatch(str(label)):
+        return label_words(label, words["classes"])
+    target = with_spaces(words["target"])
+    if target.lower() in UNINFORMATIVE_TARGETS:
         return fill(language.WORDS.numbered, label)
     return f"{target} = {label}"
 

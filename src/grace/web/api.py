@@ -17,7 +17,7 @@ from grace.errors import GraceError
 from grace.problem.settings import CHOICES
 from grace.problem.target_range import target_range_of
 from grace.schema.features import Categorical, Value
-from grace.schema.frames import all_said
+from grace.schema.frames import cell_reprs
 from grace.schema.schema import Schema
 from grace.text import languages
 from grace.web.aims import read_aim
@@ -165,7 +165,7 @@ def router(models: Mapping[str, Served]) -> APIRouter:
         if name is None:
             return next(iter(models.values()))
         if name not in models:
-            raise GraceError("there is no model {name!r}; there are {known}", name=name, known=all_said(models))
+            raise GraceError("there is no model {name!r}; there are {known}", name=name, known=cell_reprs(models))
         return models[name]
 
     @routes.post(
@@ -252,7 +252,7 @@ def columns(schema: Schema, classes: tuple[Value, ...]) -> dict[str, Any]:
         line: dict[str, Any] = {"name": f.name, "phrase": f.phrase, "typical": f.typical}
         line |= {"frozen": f.frozen, "protected": f.protected}
         if isinstance(f, Categorical):
-            line |= {"kind": "category", "categories": list(f.categories), "open": list(f.open)}
+            line |= {"kind": "category", "categories": list(f.categories), "open": list(f.selectable)}
         else:
             low, high = f.bounds
             line |= {"kind": "number", "whole": bool(f.integer), "low": low, "high": high, "unit": f.unit}

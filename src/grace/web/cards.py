@@ -125,8 +125,8 @@ class Card:
     def options(self) -> list[tuple[str, str, bool]]:
         """Categories: value, words, and whether a change may choose it."""
         assert isinstance(self.feature, Categorical)
-        feature = self.feature
-        return [(plainly(c), sentence.category(feature, c, self.code), c in feature.open) for c in feature.categories]
+        f = self.feature
+        return [(plainly(c), sentence.category(f, c, self.code), c in f.selectable) for c in f.categories]
 
     @property
     def barred(self) -> set[str]:

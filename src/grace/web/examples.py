@@ -11,7 +11,7 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.scale.rejected_rows import bisect_failures
-from grace.schema.columns import is_small, is_time
+from grace.schema.columns import is_low_precision, is_temporal
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Numeric, columns_of
 from grace.schema.frames import as_frame, join_first
 from grace.schema.groups import gathered
@@ -82,7 +82,7 @@ def _codes(explainer: Explainer, rows: pd.DataFrame, fits: Bools) -> np.ndarray[
 
 def _read(column: pd.Series[Any], feature: Feature) -> tuple[Any, Bools]:
     """A column as the page reads each of its cells, and where that works; every different cell is read once."""
-    plain = isinstance(feature, Numeric) and not is_time(feature) and not is_small(feature)
+    plain = isinstance(feature, Numeric) and not is_temporal(feature) and not is_low_precision(feature)
     if plain and pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return values, np.isfinite(values) | (np.isnan(values) & feature.gaps)

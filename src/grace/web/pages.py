@@ -20,7 +20,7 @@ from grace.pictures.report import TEMPLATES
 from grace.schema.schema import Schema
 from grace.schema.words import DEFAULT
 from grace.text import languages
-from grace.text.sentence import Saying
+from grace.text.sentence import TextOptions
 from grace.web import api
 from grace.web.aims import USUAL_AIM
 from grace.web.error_handlers import refusals
@@ -154,7 +154,7 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
 KINDS = {"json": "application/json", "html": "text/html", "svg": "image/svg+xml", "png": "image/png"}
 
 
-async def download(served: Served, answer: Answer, kind: str, saying: Saying) -> Response:
+async def download(served: Served, answer: Answer, kind: str, saying: TextOptions) -> Response:
     """The file in the language of `saying`; drawing a PNG takes its turn among the slow work. JSON has the words of the
     schema, which hold the translations, and the sentence."""
     e = answer.e if kind == "json" else answer.spoken(saying.get("language") or served.schema.language).e

@@ -15,9 +15,18 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import EARLIEST, LATEST, date_text, days, fill_value, is_date, is_small, shortest_decimals
+from grace.schema.columns import (
+    MAX_DATE,
+    MIN_DATE,
+    date_text,
+    epoch_days,
+    fill_value,
+    is_date,
+    is_low_precision,
+    shortest_decimals,
+)
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
-from grace.schema.frames import all_said, said
+from grace.schema.frames import cell_repr, cell_reprs
 from grace.schema.groups import gathered, has_groups
 from grace.schema.schema import Schema
 from grace.text import sentence
@@ -51,7 +60,7 @@ def cell(feature: Feature, sent: Any) -> Value:
                 "column {column!r}: unknown category {cell}; use one of {known}",
                 column=feature.name,
                 cell=_short(sent),
-                known=all_said(feature.categories),
+                known=cell_reprs(feature.categories),
             )
         return found
     if is_date(feature) and isinstance(sent, str):
@@ -65,9 +74,9 @@ def cell(feature: Feature, sent: Any) -> Value:
         raise GraceError("column {column!r}: {cell} is not a number; write it like 1.5", **wrong) from None
     if not math.isfinite(number):
         raise GraceError("column {column!r}: {cell} is not a finite number; write it like 1.5", **wrong)
-    if is_date(feature) and not EARLIEST <= number <= LATEST:
+    if is_date(feature) and not MIN_DATE <= number <= MAX_DATE:
         raise GraceError("column {column!r}: {cell} is no day that there is; write it as 2020-12-31", **wrong)
-    number = float(shortest_decimals(np.array([number]), feature.dtype)[0]) if is_small(feature) else number
+    number = float(shortest_decimals(np.array([number]), feature.dtype)[0]) if is_low_precision(feature) else number
     return int(number) if feature.integer and number == round(number) and abs(number) < 2**53 else number
 
 
@@ -76,14 +85,14 @@ def _day(feature: Feature, sent: str) -> float:
     with contextlib.suppress(ValueError):
         return float(sent)
     try:
-        return float(days(pd.Series([sent]))[0])
+        return float(epoch_days(pd.Series([sent]))[0])
     except GraceError:
         message = "column {column!r}: {cell} is not a date; write it as 2020-12-31"
         raise GraceError(message, column=feature.name, cell=_short(sent)) from None
 
 
 def _short(sent: Any) -> str:
-    shown = said(sent)
+    shown = cell_repr(sent)
     return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
 
 
@@ -125,7 +134,7 @@ def read_row(schema: Schema, sent: Mapping[str, Any], fill: Collection[str] = ()
             raise GraceError(
                 "column {column!r} is unknown to the model; drop or rename it; known are {known}",
                 column=column[:LONGEST],
-                known=all_said(names),
+                known=cell_reprs(names),
             )
     row: Cells = {}
     gone = []

@@ -26,10 +26,10 @@ from urllib.parse import urlencode
 from grace.errors import GraceError
 from grace.problem.target_range import target_range_of
 from grace.schema.features import STYLES, Categorical, Feature, Numeric, Value
-from grace.schema.frames import all_said
+from grace.schema.frames import cell_reprs
 from grace.schema.schema import Schema
 from grace.text import languages
-from grace.text.sentence import Saying
+from grace.text.sentence import TextOptions
 from grace.web.aims import USUAL_AIM, aim_of, read_aim
 from grace.web.rows import Cells, cell, is_missing, plainly, read_row, written
 from grace.web.service import BUDGET, RowQuestion, Served
@@ -78,7 +78,7 @@ class State:
         return {**self.row, **self.moved}
 
     @property
-    def saying(self) -> Saying:
+    def saying(self) -> TextOptions:
         return {
             "style": self.style or None,
             "language": self.language or None,
@@ -94,7 +94,7 @@ class State:
         for name, barred in self.never.items():
             feature = schema[name]
             assert isinstance(feature, Categorical)
-            ranges[name] = tuple(c for c in feature.open if c not in barred)
+            ranges[name] = tuple(c for c in feature.selectable if c not in barred)
         limits: dict[str, Any] = {
             "frozen": self.frozen,
             "increase_only": self.up,
@@ -148,7 +148,7 @@ def read_state(pairs: Pairs, models: Mapping[str, Served]) -> tuple[State, list[
     name = reader.last("model") or next(iter(models))
     if name not in models:
         message = "there is no model {name!r}; there are {known}"
-        reader.errors.append(GraceError(message, name=name, known=all_said(models)))
+        reader.errors.append(GraceError(message, name=name, known=cell_reprs(models)))
         name = next(iter(models))
     return reader.state(models[name]), reader.errors
 
@@ -257,7 +257,7 @@ class Reader:
         asked = {v for k, v in self.pairs if k == key}
         for name in sorted(asked.difference(schema.names)):
             message = "there is no feature {name!r}; features: {known}"
-            self.errors.append(GraceError(message, name=name, known=all_said(schema.names)))
+            self.errors.append(GraceError(message, name=name, known=cell_reprs(schema.names)))
         return tuple(f.name for f in schema.features if f.name in asked and (kind is None or isinstance(f, kind)))
 
     def ends(self, prefix: str, schema: Schema) -> dict[str, Value]:
@@ -274,8 +274,8 @@ class Reader:
         out: dict[str, tuple[Value, ...]] = {}
         for feature in schema.features:
             if isinstance(feature, Categorical) and feature.name in asked:
-                barred = tuple(c for c in feature.open if c in asked[feature.name])
-                if len(barred) == len(feature.open):
+                barred = tuple(c for c in feature.selectable if c in asked[feature.name])
+                if len(barred) == len(feature.selectable):
                     message = "column {column!r}: every category is ruled out; leave one, or freeze it"
                     self.errors.append(GraceError(message, column=feature.name))
                 elif barred:
@@ -288,7 +288,7 @@ class Reader:
         found = next((c for c in served.classes if str(c) == said), None)
         if said and found is None:
             message = "unknown class {label!r}; the classes are {known}"
-            self.errors.append(GraceError(message, label=said, known=all_said(served.classes)))
+            self.errors.append(GraceError(message, label=said, known=cell_reprs(served.classes)))
         return found
 
     def whole(self, key: str, low: int, high: int) -> int | None:

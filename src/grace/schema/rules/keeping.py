@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from grace.schema.schema import Schema
 
 ROUNDING = 1e-9  # of a spread: how far a sum may be off by arithmetic alone
-LEAST = 1e-3  # the least lack of a rule that is broken, in spreads
+MIN_VIOLATION = 1e-3  # the least lack of a rule that is broken, in spreads
 
-Lack = Callable[[Tensor], Tensor]
+Violation = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class KeptRules:
+class EncodedRule:
     """A rule about the columns of encoded rows; `columns` is empty where it may look at all of them."""
 
     rule: Rule
     columns: tuple[int, ...]
-    lack: Lack
+    violation: Violation
 
 
-def kept_by(schema: Schema, rules: Sequence[Rule]) -> tuple[KeptRules, ...]:
+def encode_rules(schema: Schema, rules: Sequence[Rule]) -> tuple[EncodedRule, ...]:
     """The rules in terms of encoded rows."""
-    return tuple(KeptRules(r, tuple(schema.index(n) for n in r.features), _lack(schema, r)) for r in rules)
+    return tuple(EncodedRule(r, tuple(schema.index(n) for n in r.features), _violation(schema, r)) for r in rules)
 
 
-def broken(schema: Schema, rows: Floats) -> Bools:
+def broken_rules(schema: Schema, rows: Floats) -> Bools:
     """Which rules of the schema (n, rules) each row breaks."""
     tensor = torch.as_tensor(rows, dtype=torch.float64)
-    lacks = [k.lack(tensor) > 0 for k in kept_by(schema, schema.rules)]
+    lacks = [k.violation(tensor) > 0 for k in encode_rules(schema, schema.rules)]
     return torch.stack(lacks, dim=1).numpy() if lacks else np.zeros((len(rows), 0), dtype=bool)
 
 
@@ -69,16 +69,16 @@ def _check(schema: Schema, rule: Rule) -> None:
     if isinstance(rule, Follows) and not isinstance(features[1], Categorical):
         raise GraceError(f"feature {rule.of!r} is a number; only a category decides the value of another feature")
     if isinstance(rule, Follows):
-        decided(schema, rule)
+        decided_codes(schema, rule)
 
 
-def completed(schema: Schema, rows: Floats) -> Schema:
+def with_learnt_values(schema: Schema, rows: Floats) -> Schema:
     """The schema with what its rules learn from training rows (NaN where a cell is missing): the value that each
     category decides."""
     return replace(schema, rules=tuple(_observed(r, schema, rows) for r in schema.rules))
 
 
-def incomplete(schema: Schema) -> bool:
+def has_unlearnt_values(schema: Schema) -> bool:
     """Whether a rule still has something to learn."""
     return any(isinstance(r, Follows) and not r.values for r in schema.rules)
 
@@ -91,7 +91,7 @@ def _observed(rule: Rule, schema: Schema, rows: Floats) -> Rule:
     pairs = rows[:, [schema.index(rule.of), schema.index(rule.feature)]]
     pairs = np.unique(pairs[~np.isnan(pairs).any(axis=1)], axis=0)
     for place, known in enumerate((of, feature)):
-        pairs = pairs[pairs[:, place] != _gap(known)]
+        pairs = pairs[pairs[:, place] != _missing_code(known)]
     twice = np.flatnonzero(pairs[1:, 0] == pairs[:-1, 0])
     if len(twice):
         one, two = (cell_of(feature, pairs[twice[0] + i, 1]) for i in (0, 1))
@@ -113,16 +113,19 @@ def cell_of(feature: Feature, code: float) -> Value:
 # -- the lack of each kind of rule ----------------------------------------------------------------
 
 
-def _lack(schema: Schema, rule: Rule) -> Lack:
+def _violation(schema: Schema, rule: Rule) -> Violation:
     if isinstance(rule, Holds):
-        return _holds(schema, rule)
-    lack = _sum_lack(schema, rule) if isinstance(rule, AtMost | Equal) else None
+        return _function_violation(schema, rule)
+    violation = _linear_violation(schema, rule) if isinstance(rule, AtMost | Equal) else None
     if isinstance(rule, IfThen):
-        lack = _if_then(schema, rule)
+        violation = _implication_violation(schema, rule)
     elif isinstance(rule, Follows):
-        lack = _follows(schema, rule)
-    assert lack is not None
-    found, gaps = lack, [(schema.index(n), g) for n in rule.features if (g := _gap(schema[n])) is not None]
+        violation = _lookup_violation(schema, rule)
+    assert violation is not None
+    found, gaps = (
+        violation,
+        [(schema.index(n), g) for n in rule.features if (g := _missing_code(schema[n])) is not None],
+    )
     if not gaps:
         return found
 
@@ -133,19 +136,19 @@ def _lack(schema: Schema, rule: Rule) -> Lack:
     return said
 
 
-def _gap(feature: Feature) -> float | None:
+def _missing_code(feature: Feature) -> float | None:
     """What stands for a missing cell, if there are any."""
     if not feature.gaps:
         return None
-    return feature.gap if isinstance(feature, Numeric) else float(feature.categories.index(MISSING))
+    return feature.missing_code if isinstance(feature, Numeric) else float(feature.categories.index(MISSING))
 
 
-def digits_of(feature: Feature) -> int:
+def decimals_of(feature: Feature) -> int:
     """In how many digits what a rule decides is written: those in which a person says it, and whole numbers exactly."""
     return 0 if isinstance(feature, Categorical) or feature.integer else feature.digits
 
 
-def _sum_lack(schema: Schema, rule: AtMost | Equal) -> Lack:
+def _linear_violation(schema: Schema, rule: AtMost | Equal) -> Violation:
     """How far a sum is on the wrong side, in units of the spread of what is summed. An equation holds if the value is
     the sum in as many digits as a person says of it."""
     if isinstance(rule, AtMost):
@@ -154,21 +157,21 @@ def _sum_lack(schema: Schema, rule: AtMost | Equal) -> Lack:
         own = schema[rule.feature]
         assert isinstance(own, Numeric)
         apart = type(rule.right)(((rule.feature, -1.0), *rule.right.terms), rule.right.constant)
-        slack = 0.5 * 10.0 ** -digits_of(own)
+        slack = 0.5 * 10.0 ** -decimals_of(own)
     terms = [(schema.index(n), c) for n, c in apart.terms]
     scale = float(np.sqrt(sum((c * (schema.features[j].spread or 1.0)) ** 2 for j, c in terms)))
     slack += ROUNDING * scale
 
-    def lack(rows: Tensor) -> Tensor:
-        total = summed(rows, terms, apart.constant)
+    def violation(rows: Tensor) -> Tensor:
+        total = linear_sum(rows, terms, apart.constant)
         short = total.abs() - slack if isinstance(rule, Equal) else -total - slack
         wrong = total <= slack if isinstance(rule, AtMost) and rule.strict else short > 0
-        return torch.where(wrong, (short / scale).clamp_min(LEAST), 0.0)
+        return torch.where(wrong, (short / scale).clamp_min(MIN_VIOLATION), 0.0)
 
-    return lack
+    return violation
 
 
-def summed(rows: Tensor, terms: Sequence[tuple[int, float]], constant: float) -> Tensor:
+def linear_sum(rows: Tensor, terms: Sequence[tuple[int, float]], constant: float) -> Tensor:
     """Multiples of columns of the rows, and a constant."""
     total = torch.full_like(rows[:, 0], constant)
     for j, factor in terms:
@@ -176,19 +179,19 @@ def summed(rows: Tensor, terms: Sequence[tuple[int, float]], constant: float) ->
     return total
 
 
-def _if_then(schema: Schema, rule: IfThen) -> Lack:
+def _implication_violation(schema: Schema, rule: IfThen) -> Violation:
     """The way to the nearer of: the conclusion, or not the condition."""
-    when, then = ([_slack(schema, c) for c in part] for part in (rule.when, rule.then))
+    when, then = ([_condition_margin(schema, c) for c in part] for part in (rule.when, rule.then))
 
-    def lack(rows: Tensor) -> Tensor:
+    def violation(rows: Tensor) -> Tensor:
         given, follows = (torch.stack([s(rows) for s in part]).amin(dim=0) for part in (when, then))
         wrong = (given >= 0) & (follows < 0)
-        return torch.where(wrong, torch.minimum(given, -follows).clamp_min(LEAST), 0.0)
+        return torch.where(wrong, torch.minimum(given, -follows).clamp_min(MIN_VIOLATION), 0.0)
 
-    return lack
+    return violation
 
 
-def _slack(schema: Schema, condition: Condition) -> Lack:
+def _condition_margin(schema: Schema, condition: Condition) -> Violation:
     """How far inside a condition rows are, in spreads, below 0 outside; 1 and -1 for categories."""
     j, feature, sign = schema.index(condition.feature), schema[condition.feature], condition.sign
     codes = torch.tensor(_codes(feature, condition), dtype=torch.float64)
@@ -197,8 +200,8 @@ def _slack(schema: Schema, condition: Condition) -> Lack:
 
         def among(rows: Tensor) -> Tensor:
             apart = (rows[:, j, None] - codes.to(rows.device)).abs().amin(dim=1) / spread
-            far = apart.clamp_min(LEAST) if isinstance(feature, Numeric) else torch.ones_like(apart)
-            there, elsewhere = (LEAST, -far) if isinstance(feature, Numeric) else (1.0, -far)
+            far = apart.clamp_min(MIN_VIOLATION) if isinstance(feature, Numeric) else torch.ones_like(apart)
+            there, elsewhere = (MIN_VIOLATION, -far) if isinstance(feature, Numeric) else (1.0, -far)
             inside = torch.where(apart == 0, there, elsewhere)
             return -inside if sign == "!=" else inside
 
@@ -208,7 +211,7 @@ def _slack(schema: Schema, condition: Condition) -> Lack:
 
     def beyond(rows: Tensor) -> Tensor:
         room = way * (rows[:, j] - limit) / spread
-        return torch.where(room == 0, -LEAST, room) if len(sign) == 1 else room
+        return torch.where(room == 0, -MIN_VIOLATION, room) if len(sign) == 1 else room
 
     return beyond
 
@@ -222,10 +225,10 @@ def _codes(feature: Feature, condition: Condition) -> list[float]:
         return [float(v) for v in condition.values]
     if condition.sign not in ("==", "!=", "in"):
         raise GraceError(f"feature {feature.name!r} is a category, which has no order; use ==, != or in")
-    return [float(_category(feature, v)) for v in condition.values]
+    return [float(_category_code(feature, v)) for v in condition.values]
 
 
-def _category(feature: Categorical, value: Value) -> int:
+def _category_code(feature: Categorical, value: Value) -> int:
     for place, known in enumerate(feature.categories):
         if known == value and isinstance(known, bool) == isinstance(value, bool):
             return place
@@ -237,7 +240,7 @@ def _category(feature: Categorical, value: Value) -> int:
     raise GraceError(f"feature {feature.name!r} has no category {value!r}; known are {join_first(feature.categories)}")
 
 
-def decided(schema: Schema, rule: Follows) -> Tensor:
+def decided_codes(schema: Schema, rule: Follows) -> Tensor:
     """What each category (as a position) decides, encoded; NaN where training did not show it."""
     of, feature = schema[rule.of], schema[rule.feature]
     assert isinstance(of, Categorical)
@@ -245,26 +248,28 @@ def decided(schema: Schema, rule: Follows) -> Tensor:
     for category, value in rule.values:
         if isinstance(feature, Numeric) and isinstance(value, str | bool):
             raise GraceError(f"feature {feature.name!r} is a number and cannot be {value!r}")
-        out[_category(of, category)] = _category(feature, value) if isinstance(feature, Categorical) else float(value)
+        out[_category_code(of, category)] = (
+            _category_code(feature, value) if isinstance(feature, Categorical) else float(value)
+        )
     return out
 
 
-def _follows(schema: Schema, rule: Follows) -> Lack:
-    table, feature = decided(schema, rule), schema[rule.feature]
+def _lookup_violation(schema: Schema, rule: Follows) -> Violation:
+    table, feature = decided_codes(schema, rule), schema[rule.feature]
     j, of = schema.index(rule.feature), schema.index(rule.of)
     scale = (feature.spread or 1.0) if isinstance(feature, Numeric) else 1.0
 
-    def lack(rows: Tensor) -> Tensor:
+    def violation(rows: Tensor) -> Tensor:
         apart = (rows[:, j] - table.to(rows.device)[rows[:, of].long()]).abs() / scale
         if isinstance(feature, Categorical):
             apart = (apart != 0).to(apart.dtype)
-        return torch.where(apart.isnan(), 1.0, torch.where(apart > ROUNDING, apart.clamp_min(LEAST), 0.0))
+        return torch.where(apart.isnan(), 1.0, torch.where(apart > ROUNDING, apart.clamp_min(MIN_VIOLATION), 0.0))
 
-    return lack
+    return violation
 
 
-def _holds(schema: Schema, rule: Holds) -> Lack:
-    def lack(rows: Tensor) -> Tensor:
+def _function_violation(schema: Schema, rule: Holds) -> Violation:
+    def violation(rows: Tensor) -> Tensor:
         try:
             said = np.asarray(rule.check(schema.decode(rows.cpu().numpy())))
         except Exception as reason:  # whatever a user's function raises becomes one clear line
@@ -277,4 +282,4 @@ def _holds(schema: Schema, rule: Holds) -> Lack:
             )
         return torch.as_tensor(~said.astype(bool), dtype=rows.dtype, device=rows.device)
 
-    return lack
+    return violation

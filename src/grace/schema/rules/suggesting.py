@@ -18,7 +18,7 @@ from grace.errors import GraceError
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Floats, Numeric, Value
 from grace.schema.frames import as_frame
 from grace.schema.rules import AtMost, Condition, Equal, Follows, IfThen, Rule, Sum
-from grace.schema.rules.keeping import completed, kept_by
+from grace.schema.rules.keeping import encode_rules, with_learnt_values
 from grace.schema.schema import Schema
 
 LEAST_ROWS = 50
@@ -66,8 +66,8 @@ def suggest(schema: Schema, frame: Any, *, most: int = 20) -> list[Suggestion]:
 
 def by_chance(schema: Schema, rule: Rule, rows: Floats) -> float:
     """In how many rows the rule would be broken if one of its features were shuffled; 0 if it is broken as it is."""
-    (kept,) = kept_by(schema, [rule])
-    if (kept.lack(torch.as_tensor(rows)) > 0).any():
+    (kept,) = encode_rules(schema, [rule])
+    if (kept.violation(torch.as_tensor(rows)) > 0).any():
         return 0.0
     rng = np.random.default_rng(0)
     least = np.inf
@@ -76,7 +76,7 @@ def by_chance(schema: Schema, rule: Rule, rows: Floats) -> float:
         for _ in range(SHUFFLES):
             mixed = rows.copy()
             mixed[:, j] = rng.permutation(mixed[:, j])
-            broken += float((kept.lack(torch.as_tensor(mixed)) > 0).sum()) / SHUFFLES
+            broken += float((kept.violation(torch.as_tensor(mixed)) > 0).sum()) / SHUFFLES
         least = min(least, broken)
     return float(least)
 
@@ -171,8 +171,8 @@ def simple_sum(schema: Schema, rows: Floats, target: int, parts: list[int]) -> E
     constant = round(rest, max(0, feature.digits))
     terms = tuple((schema.names[p], w) for p, w in zip(parts, factors, strict=True))
     rule = Equal(feature.name, Sum(terms, constant))
-    (kept,) = kept_by(schema, [rule])
-    return None if (kept.lack(torch.as_tensor(rows)) > 0).any() else rule
+    (kept,) = encode_rules(schema, [rule])
+    return None if (kept.violation(torch.as_tensor(rows)) > 0).any() else rule
 
 
 # -- what a category decides ----------------------------------------------------------------------
@@ -191,7 +191,7 @@ def follows(schema: Schema, rows: Floats) -> list[Rule]:
             pairs = np.unique(rows[:, [of, j]], axis=0)
             if len(pairs) == len(np.unique(pairs[:, 0])):
                 rule = Follows(feature.name, category.name)
-                (learnt,) = completed(replace(schema, rules=(rule,)), rows).rules
+                (learnt,) = with_learnt_values(replace(schema, rules=(rule,)), rows).rules
                 out.append(learnt)
     return out
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import SPANS, is_date
+from grace.schema.columns import DURATION_PREFIXES, is_date
 from grace.schema.features import Categorical, Feature, Numeric, columns_of
-from grace.schema.frames import category_cells, said
+from grace.schema.frames import category_cells, cell_repr
 from grace.schema.schema import Schema
 from grace.schema.tables.text_cells import (
     STANDARD,
@@ -84,7 +84,7 @@ class TextColumn:
         """An error that names the first cell of which something holds."""
         place = next(k for k, cell in enumerate(self.distinct) if where(cell))
         row = int((self.codes == place).argmax())
-        return GraceError(f"column {self.name!r}, row {row}: {said(self.distinct[place])} {why}")
+        return GraceError(f"column {self.name!r}, row {row}: {cell_repr(self.distinct[place])} {why}")
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Columns:
             return column.text
         if column.readings:
             return self.numbers(column)
-        if feature.dtype.startswith(SPANS):
+        if feature.dtype.startswith(DURATION_PREFIXES):
             return column.text
         if is_date(feature) or feature.kind == "date":
             if orders_of(column.distinct):
@@ -201,7 +201,7 @@ class Columns:
             odd = next(c for c in column.distinct if not readings([column.distinct[0], c]))
             return column.wrong(
                 odd.__eq__,
-                f"and {said(column.distinct[0])} are not written alike; write all numbers of the column as 1234.5",
+                f"and {cell_repr(column.distinct[0])} are not written alike; write all numbers of the column as 1234.5",
             )
         return column.wrong(lambda cell: not is_number(cell), f"is not a number; {remedy}")
 

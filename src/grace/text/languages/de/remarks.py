@@ -12,7 +12,7 @@ from typing import Any
 from grace.schema.features import Feature
 from grace.schema.formatting import decimal
 from grace.schema.words import fill
-from grace.text.languages import Facts, Limits, listed, percent, shown, some_of
+from grace.text.languages import Facts, Limits, if_few, listed, percent, shown
 from grace.text.languages.de.words import AND, COUNT, PERCENT, label, number, quoted
 
 RANGES = {"central": "der üblichen Bereiche", "minmax": "der beobachteten Bereiche"}
@@ -60,7 +60,7 @@ def _conditions(limits: Limits) -> str:
     out = []
     ways = (("unverändert", limits.fixed), ("nur steigend", limits.rising), ("nur fallend", limits.falling))
     for way, features in ((way, features) for way, features in ways if features):
-        names = some_of([f.noun for f in features])
+        names = if_few([f.noun for f in features])
         out.append(f"{way}: {listed(names, AND) if names else f'{len(features)} der Merkmale'}")
     out += ["ohne zwei Merkmale, die weitgehend dasselbe sagen"] if limits.distinct else []
     return f" ({'; '.join(out)})" if out else ""
@@ -89,7 +89,7 @@ def _protected(limits: Limits) -> str:
     """ "; geschützt und daher unverändert: das Alter"; more features than a few are counted."""
     if not limits.protected:
         return ""
-    names = some_of([f.noun for f in limits.protected])
+    names = if_few([f.noun for f in limits.protected])
     said = listed(names, AND) if names else f"{len(limits.protected)} der Merkmale"
     return f"; geschützt und daher unverändert: {said}"
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from grace.schema.features import Numeric, Value
 from grace.schema.formatting import digits
 from grace.text.languages import Words, with_unit
-from grace.text.precision import LITTLE, LOT
+from grace.text.precision import ABOVE_TENFOLD, BELOW_TENTH
 
 WORDS = Words(
     row="die Zeile",
@@ -41,7 +41,7 @@ FRACTIONS = (
 )
 TIMES = dict(pair.split("=") for pair in FRACTIONS.split("; "))
 TIMES |= {str(n): f"{word}mal" for n, word in enumerate(COUNT, 3)}
-TIMES |= {LITTLE: "weniger als ein Zehntel", LOT: "mehr als zehnmal"}
+TIMES |= {BELOW_TENTH: "weniger als ein Zehntel", ABOVE_TENFOLD: "mehr als zehnmal"}
 IRREGULAR = (
     "höher=hoch größer=groß länger=lang kürzer=kurz älter=alt jünger=jung stärker=stark schwächer=schwach "
     "wärmer=warm kälter=kalt ärmer=arm näher=nah mehr=viele weniger=wenige dunkler=dunkel teurer=teuer"

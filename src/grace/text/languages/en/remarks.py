@@ -9,7 +9,7 @@ from typing import Any
 from grace.schema.features import Feature
 from grace.schema.formatting import decimal
 from grace.schema.words import fill
-from grace.text.languages import Facts, Limits, listed, percent, shown, some_of
+from grace.text.languages import Facts, Limits, if_few, listed, percent, shown
 from grace.text.languages.en.words import AND, COUNT, PERCENT, number
 
 RANGES = {"central": "the usual ranges", "minmax": "the observed ranges"}
@@ -57,7 +57,7 @@ def _conditions(limits: Limits) -> list[str]:
     out = []
     ways = (("fixed", limits.fixed), ("up", limits.rising), ("down", limits.falling))
     for way, features in ((way, features) for way, features in ways if features):
-        names = some_of([f.noun for f in features])
+        names = if_few([f.noun for f in features])
         many = len(features) > 1 or features[0].plural
         stays = ("as they are" if many else "as it is") if way == "fixed" else f"only going {way}"
         out.append(f"with {listed(names, AND) if names else f'{len(features)} of the features'} {stays}")
@@ -87,7 +87,7 @@ def _protected(limits: Limits) -> str:
     """ "; age and sex are protected and stay as they are"; more features than a few are counted."""
     if not limits.protected:
         return ""
-    names = some_of([f.noun for f in limits.protected])
+    names = if_few([f.noun for f in limits.protected])
     many = len(limits.protected) > 1 or limits.protected[0].plural
     said = listed(names, AND) if names else f"{len(limits.protected)} of the features"
     return f"; {said} {'are protected and stay as they are' if many else 'is protected and stays as it is'}"

@@ -8,7 +8,7 @@ from decimal import Decimal
 from grace.schema.features import Numeric, Value
 from grace.schema.formatting import digits
 from grace.text.languages import Words, with_unit
-from grace.text.precision import LITTLE, LOT
+from grace.text.precision import ABOVE_TENFOLD, BELOW_TENTH
 
 WORDS = Words(
     row="the row",
@@ -42,7 +42,7 @@ FRACTIONS = (
 )
 TIMES = dict(pair.split("=") for pair in FRACTIONS.split("; "))
 TIMES |= {str(n): f"{word} times" for n, word in enumerate(COUNT, 3)}
-TIMES |= {LITTLE: "less than a tenth", LOT: "more than ten times"}
+TIMES |= {BELOW_TENTH: "less than a tenth", ABOVE_TENFOLD: "more than ten times"}
 IRREGULAR = (
     "more=many fewer=few larger=large bigger=big later=late wider=wide heavier=heavy earlier=early hotter=hot "
     "thinner=thin closer=close further=far"
