@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grace import Categorical, GraceError, Numeric, Schema
-from grace.schema.features import MANY_CATEGORIES, Feature, Value
+from grace.schema.features import MAX_CATEGORIES, Feature, Value
 from grace.text import languages
 
 pytestmark = pytest.mark.quick
@@ -473,7 +473,7 @@ def test_limits_add_up_and_no_limits_change_nothing() -> None:
         (lambda: Schema.from_dict({"features": [{"kind": "numeric"}]}), "name"),
         (lambda: Schema.from_dict({"target": "y"}), "features"),
         (lambda: Schema.from_json("{'features': []}"), "JSON"),
-        (lambda: infer([f"v{i}" for i in range(MANY_CATEGORIES + 1)]), "'f'.*1001 different"),
+        (lambda: infer([f"v{i}" for i in range(MAX_CATEGORIES + 1)]), "'f'.*1001 different"),
         (lambda: infer([np.nan, np.nan]), "'f'.*missing"),
         (lambda: infer([None, None], dtype="string"), "'f'.*missing"),
         (lambda: infer([1.0, np.inf]), "'f', row 1: .*infinite"),
@@ -494,6 +494,6 @@ def test_errors_say_what_is_wrong(make: Any, message: str) -> None:
 
 
 def test_as_many_categories_as_allowed() -> None:
-    feature = infer([f"v{i}" for i in range(MANY_CATEGORIES)])
+    feature = infer([f"v{i}" for i in range(MAX_CATEGORIES)])
     assert isinstance(feature, Categorical)
-    assert len(feature.categories) == MANY_CATEGORIES
+    assert len(feature.categories) == MAX_CATEGORIES

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grace.errors import GraceError
-from grace.schema.files import replacing, write_text
+from grace.schema.files import atomic_replace, write_text
 from grace.schema.parsing import comma_separated, read_text
 
 if TYPE_CHECKING:
@@ -172,12 +172,12 @@ def write_batch(batch: Explanations, path: Path, **how: Unpack[TextOptions]) -> 
     if path.suffix == ".jsonl":
         write_text(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in batch.to_dicts(**how)))
         return
-    from grace.schema.files import defused_frame
+    from grace.schema.files import escape_formulas
 
-    with replacing(path) as fresh:
+    with atomic_replace(path) as fresh:
         frame = batch.to_frame(**how)
         if path.suffix == ".csv":
-            defused_frame(frame).to_csv(fresh, index_label="row")
+            escape_formulas(frame).to_csv(fresh, index_label="row")
         else:
             frame.to_parquet(fresh)
 
@@ -187,7 +187,7 @@ def write_picture(e: Explanation, path: Path) -> None:
     if path.suffix == ".svg":
         write_text(path, e.to_svg())
         return
-    with replacing(path) as fresh:
+    with atomic_replace(path) as fresh:
         e.plot().savefig(fresh, format=path.suffix[1:], dpi=200)
 
 

@@ -18,7 +18,7 @@ from grace.scale.question import JobQuestion
 from grace.scale.rejected_rows import Reject, bisect_failures, split_rejects
 from grace.schema.columns import DURATION_PREFIXES, MAX_EXACT_INTEGER, TIMESTAMP_PREFIXES, is_date, is_low_precision
 from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of
-from grace.schema.groups import flat
+from grace.schema.groups import ungrouped
 from grace.schema.tables.table_file import ROW, Part
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def answer_schema(explainer: Explainer, question: JobQuestion) -> pa.Schema:
     if question.settings.get("prove", explainer.settings.prove):
         fields.append(("proven", pa.bool_()))
     fields += [("text", pa.string()), ("notes", pa.string())]
-    for f in flat(explainer.schema).features:
+    for f in ungrouped(explainer.schema).features:
         old, new = _type_of_feature(f, in_domain=False), _type_of_feature(f, in_domain)
         fields += [(OLD + f.name, old), (NEW + f.name, new)]
     return pa.schema(fields)

@@ -13,9 +13,9 @@ from grace.errors import GraceError
 from grace.schema.columns import TEMPORAL_PREFIXES, encode_column
 from grace.schema.features import Feature, Numeric
 from grace.schema.frames import category_cells, cell_repr
-from grace.schema.groups import flat
+from grace.schema.groups import ungrouped
 from grace.schema.schema import Schema
-from grace.schema.tables.arrow import decoded, first_line
+from grace.schema.tables.arrow import bytes_to_text, first_line
 from grace.schema.tables.table_file import ROW, Part
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def split_rejects(part: Part, schema: Schema, *, missing: bool = False) -> tuple
     rejects = [Reject(x.row, None, x.reason) for x in part.lost]
     if part.rows is None or len(part.rows) == 0:
         return None, rejects
-    schema = flat(schema)  # groups of columns are checked when the row is explained
+    schema = ungrouped(schema)  # groups of columns are checked when the row is explained
     frame = typed_frame(part.rows, schema)
     try:
         schema.encode(frame, missing=missing)
@@ -108,7 +108,7 @@ def _column(cells: pa.ChunkedArray, feature: Feature) -> Any:
     import pyarrow as pa
 
     if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
-        cells = decoded(cells)
+        cells = bytes_to_text(cells)
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return cells.to_pandas().array
     if isinstance(feature, Numeric):

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 Domain = str | float
 """'minmax', 'central', or the share of the training values that the range holds."""
 
-MOST_DECIMALS = 10
+MAX_DECIMALS = 10
 
 
 def tail_of(domain: Domain) -> float:
-    """The share cut off each end of a feature's training values."""
+    """The share of the training values that a domain cuts off at each end."""
     if domain == "central":
         return 0.01
     if domain == "minmax":
@@ -29,8 +29,8 @@ def tail_of(domain: Domain) -> float:
 
 
 def range_of(values: Floats, tail: float) -> tuple[float, float]:
-    """The range without a tail at each end. A single value leaves nothing to change to, so that its range extends to
-    the commonest other one, and of several to the nearest."""
+    """The range of the values without a tail at each end. If that is a single value, it extends to the most frequent
+    other one, the nearest of several."""
     low, high = central(values, tail)
     if low == high:
         others, counts = np.unique(values[values != low], return_counts=True)
@@ -41,14 +41,15 @@ def range_of(values: Floats, tail: float) -> tuple[float, float]:
 
 
 def central(values: Floats, tail: float) -> tuple[float, float]:
+    """The lower and upper quantile that leave out a share `tail` each."""
     low = np.quantile(values, tail, method="lower")
     high = np.quantile(values, 1 - tail, method="higher")
     return float(low), float(high)
 
 
 def decimals_of(distinct: Floats) -> int:
-    """The fewest decimals that give every value exactly."""
-    for decimals in range(MOST_DECIMALS):
+    """The number of decimals in which all values are exact, at most MAX_DECIMALS."""
+    for decimals in range(MAX_DECIMALS):
         if np.all(np.round(distinct, decimals) == distinct):
             return decimals
-    return MOST_DECIMALS
+    return MAX_DECIMALS

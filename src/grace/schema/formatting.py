@@ -15,55 +15,56 @@ if TYPE_CHECKING:
 MINUS = "\N{MINUS SIGN}"
 THOUSANDS = 10_000  # numbers from here on are grouped by three digits
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
-MOST_FEATURES = 12
-MOST_CATEGORIES = 5
-LONGEST = 40  # characters of a name in a table on the screen
+MAX_FEATURES = 12
+MAX_CATEGORIES = 5
+MAX_LENGTH = 40  # characters of a name in a table on the screen
 
 
 def decimal(cell: Value) -> Decimal:
-    """The shortest decimal number that stands for the cell."""
+    """The shortest decimal that the float stands for."""
     return Decimal(repr(float(cell))).normalize()
 
 
 def places(size: Decimal) -> int:
-    """Decimals needed to write the number."""
+    """The number of decimals of a number."""
     exponent = size.normalize().as_tuple().exponent
     assert isinstance(exponent, int)
     return max(0, -exponent)
 
 
 def digits(size: Decimal, group: str, point: str) -> str:
-    """In plain digits, never 1e-05, with a language's own marks."""
+    """The number in plain digits, never 1e-05, with a language's group and decimal marks."""
     plain = f"{size.normalize():,f}" if abs(size) >= THOUSANDS else f"{size.normalize():f}"
     return plain.translate({ord(","): group, ord("."): point, ord("-"): MINUS})
 
 
-def cut_middle(said: str, fits: Callable[[str], bool]) -> str:
-    """The text with as much left out in the middle as it takes to fit, a little more of its beginning kept."""
-    if fits(said):
-        return said
-    low, high = 0, len(said) - 1  # letters that are kept
+def cut_middle(text: str, fits: Callable[[str], bool]) -> str:
+    """The longest form of a text that fits, with its middle replaced by an ellipsis; by bisection."""
+    if fits(text):
+        return text
+    low, high = 0, len(text) - 1  # bounds on the number of letters kept
     while low < high:
         kept = (low + high + 1) // 2
-        low, high = (kept, high) if fits(_ends(said, kept)) else (low, kept - 1)
-    return _ends(said, low)
+        low, high = (kept, high) if fits(_ends(text, kept)) else (low, kept - 1)
+    return _ends(text, low)
 
 
-def _ends(said: str, kept: int) -> str:
+def _ends(text: str, kept: int) -> str:
+    """The first three and the last two fifths of `kept` letters."""
     back = kept * 2 // 5
-    return f"{said[: kept - back].rstrip()}{ELLIPSIS}{said[len(said) - back :].lstrip()}"
+    return f"{text[: kept - back].rstrip()}{ELLIPSIS}{text[len(text) - back :].lstrip()}"
 
 
-def shortened(said: str, most: int = LONGEST) -> str:
-    """The text in at most so many characters: "very_long_na…_2024_q3"."""
-    return cut_middle(said, lambda short: len(short) <= most)
+def shortened(text: str, most: int = MAX_LENGTH) -> str:
+    """The text in at most `most` characters: "very_long_na…_2024_q3"."""
+    return cut_middle(text, lambda short: len(short) <= most)
 
 
 def feature_line(feature: Feature) -> str:
-    """A feature in one line: what it is, its range, and what limits its changes."""
+    """A feature in one line: type, range and limits."""
     if isinstance(feature, Categorical):
-        shown = [str(c) for c in feature.categories[:MOST_CATEGORIES]]
-        more = [f"... ({len(feature.categories)})"] if len(feature.categories) > MOST_CATEGORIES else []
+        shown = [str(c) for c in feature.categories[:MAX_CATEGORIES]]
+        more = [f"... ({len(feature.categories)})"] if len(feature.categories) > MAX_CATEGORIES else []
         kind = "ordered categories" if feature.ordered else "categories"
         parts = [f"{kind} {', '.join([*shown, *more])}" if shown else kind]
     else:
@@ -82,10 +83,10 @@ def _range(feature: Numeric) -> str:
 
 
 def schema_lines(schema: Schema) -> str:
-    """The features of a schema, the first of many, one line for each."""
+    """The features of a schema, one per line, at most MAX_FEATURES."""
     about = [f"target {schema.target!r}"] if schema.target is not None else []
     about += [f"{len(schema.classes)} classes"] if schema.classes else []
     about += [f"{len(schema.rules)} rules"] if schema.rules else []
     lines = [f"<Schema: {', '.join([f'{len(schema)} features', *about, f'domain {schema.domain!r}'])}"]
-    lines += [f"  {feature_line(f)}" for f in schema.features[:MOST_FEATURES]]
-    return "\n".join([*lines, *(["  ..."] if len(schema) > MOST_FEATURES else [])]) + ">"
+    lines += [f"  {feature_line(f)}" for f in schema.features[:MAX_FEATURES]]
+    return "\n".join([*lines, *(["  ..."] if len(schema) > MAX_FEATURES else [])]) + ">"

@@ -14,7 +14,7 @@ from grace.scale.rejected_rows import bisect_failures
 from grace.schema.columns import is_low_precision, is_temporal
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Numeric, columns_of
 from grace.schema.frames import as_frame, join_first
-from grace.schema.groups import gathered
+from grace.schema.groups import join_groups
 from grace.web.rows import cell, filled, is_missing, sent
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ class Examples:
 def training_examples(explainer: Explainer, first: pd.DataFrame | None) -> Examples:
     """Rows that come first, then the background rows; a typical row where there are none."""
     schema = explainer.schema
-    frames = [] if first is None else [gathered(schema, first)[schema.names]]
+    frames = [] if first is None else [join_groups(schema, first)[schema.names]]
     if explainer.background_rows is not None:
-        frames.append(gathered(schema, schema.decode(explainer.background_rows)))
+        frames.append(join_groups(schema, schema.decode(explainer.background_rows)))
     if not frames:
         frames.append(pd.DataFrame([{f.name: filled(f) for f in schema.features}]))
     rows = pd.concat(frames, ignore_index=True)
@@ -55,7 +55,7 @@ def table_examples(explainer: Explainer, table: pd.DataFrame) -> Examples:
     if len(table) == 0:
         raise GraceError("there are no rows: the table is empty")
     groups = {c for f in schema.features for c in columns_of(f)} & set(table.columns)
-    found, faults = bisect_failures(table, lambda part: gathered(schema, part))
+    found, faults = bisect_failures(table, lambda part: join_groups(schema, part))
     rows = pd.concat([part for _, part in found]).reindex(table.index) if found else table
     absent = [name for name in schema.names if name not in rows.columns]
     if absent:

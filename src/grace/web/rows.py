@@ -27,7 +27,7 @@ from grace.schema.columns import (
 )
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.schema.frames import cell_repr, cell_reprs
-from grace.schema.groups import gathered, has_groups
+from grace.schema.groups import has_groups, join_groups
 from grace.schema.schema import Schema
 from grace.text import sentence
 
@@ -126,7 +126,7 @@ def read_row(schema: Schema, sent: Mapping[str, Any], fill: Collection[str] = ()
         message = "the row has {count} columns; drop those that the model does not know"
         raise GraceError(message, count=len(sent))
     if has_groups(schema):
-        row_of = gathered(schema, pd.DataFrame([dict(sent)]))
+        row_of = join_groups(schema, pd.DataFrame([dict(sent)]))
         sent = {str(name): plain(row_of[name].iloc[0]) for name in row_of}
     known = set(names)
     for column in sent if any(name not in sent for name in names) else ():  # perhaps misspelt; else an extra column

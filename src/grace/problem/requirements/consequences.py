@@ -28,7 +28,7 @@ from grace.problem.requirements.dependence import Dependence, coordinates
 from grace.problem.space import Space
 from grace.schema.features import Categorical, Floats, Numeric
 from grace.schema.rules import Equal, Follows, Rule, Sum
-from grace.schema.rules.keeping import EncodedRule, decided_codes, decimals_of, encode_rules, linear_sum
+from grace.schema.rules.keeping import EncodedRule, decided_codes, encode_rules, linear_sum, rounding_decimals
 from grace.schema.schema import Schema
 
 ORIGIN = Numeric(name="the row it came from", low=0.0, high=1e12, spread=1e12, frozen=True)
@@ -163,7 +163,7 @@ class Consequences:
             j, now, then = dependent.column, dependent.expected(out), origins.expected[:, place]
             own, spread = origins.rows[:, j], space.spread[j]
             if dependent.exact:
-                grid = Decimals.of(torch.full_like(own, decimals_of(self.schema.features[j])))
+                grid = Decimals.of(torch.full_like(own, rounding_decimals(self.schema.features[j])))
                 value = grid.values(grid.nearest(now))
                 moves = (now - then).abs() > SAME * spread
             else:

@@ -26,19 +26,19 @@ from grace.schema.frames import no_duplicates
 from grace.schema.tables.text_columns import Columns, TextColumn
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-MARKS = (  # the longer first: that of UTF-32 begins like that of UTF-16
+BYTE_ORDER_MARKS = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-WINDOWS = "cp1252"  # latin-1 with quotation marks and the euro sign where latin-1 has control characters
+WINDOWS = "cp1252"  # a superset of the printable characters of latin-1
 GZIP, BZIP2, XZ, ZIP = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"PK\x03\x04"
 PARQUET, OLD_EXCEL = b"PAR1", b"\xd0\xcf\x11\xe0"
-HEADER = 1 << 22  # characters in which the header has to end
+MAX_HEADER = 1 << 22  # characters
 SAVE = "save it as CSV (UTF-8) or Parquet"
-FIRST = 1 << 20  # bytes from which the dialect is detected
+FIRST_BLOCK = 1 << 20  # bytes from which the dialect is detected
 CONVERT = "convert the table to Parquet"
 MARKUP = ("<!doctype", "<html", "<?xml", "<table", "<!--")
 MARKUP_LENGTH = max(map(len, MARKUP))
@@ -46,7 +46,7 @@ MARKUP_LENGTH = max(map(len, MARKUP))
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a table is written as text."""
+    """Encoding and separator of delimited text."""
 
     encoding: str
     separator: str
@@ -55,22 +55,22 @@ class Dialect:
 
 
 def content_of(path: Path) -> bytes:
-    """The bytes of a file, unpacked if it is compressed, whatever its name says."""
+    """The bytes of a file, decompressed according to its magic number."""
     try:
-        packed = path.read_bytes()
+        content = path.read_bytes()
     except OSError as reason:
         raise GraceError(f"{path} cannot be read: {reason.strerror}") from reason
     try:
         for magic, unpack in ((GZIP, gzip.decompress), (BZIP2, bz2.decompress), (XZ, lzma.decompress)):
-            if packed.startswith(magic):
-                return unpack(packed)
-        return _unzipped(path, packed) if packed.startswith(ZIP) else packed
+            if content.startswith(magic):
+                return unpack(content)
+        return _unzipped(path, content) if content.startswith(ZIP) else content
     except (OSError, EOFError, ValueError, lzma.LZMAError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as e:
         raise GraceError(f"{path} cannot be unpacked: {e or 'the file is cut off'}; compress it anew") from e
 
 
-def _unzipped(path: Path, packed: bytes) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+def _unzipped(path: Path, content: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
         names = [n for n in archive.namelist() if not n.endswith("/")]
         if any(n.startswith(("xl/", "word/")) or n == "mimetype" for n in names):
             raise GraceError(f"{path} is a workbook, not a table of text: {SAVE}")
@@ -79,9 +79,9 @@ def _unzipped(path: Path, packed: bytes) -> bytes:
         return archive.read(names[0])
 
 
-def decoded(path: Path, content: bytes) -> tuple[str, str]:
-    """The text of a file and its encoding: that of its byte order mark, UTF-8, or else Windows-1252."""
-    encoding = next((name for mark, name in MARKS if content.startswith(mark)), "utf-8")
+def decode_text(path: Path, content: bytes) -> tuple[str, str]:
+    """The text of a file and its encoding: by its byte order mark, else UTF-8, else Windows-1252."""
+    encoding = next((name for mark, name in BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8")
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError as reason:
@@ -103,7 +103,7 @@ def decoded(path: Path, content: bytes) -> tuple[str, str]:
 
 
 def dialect_of(path: Path, text: str, encoding: str, known: Sequence[str] = ()) -> Dialect:
-    """The dialect of a text; `known` are columns that it should have, which decide where the header alone does not."""
+    """The dialect of a text; `known`, columns that it should have, decide if the header is ambiguous."""
     start = text.lstrip()[:MARKUP_LENGTH].lower()
     if not start:
         raise GraceError(f"{path} is empty: there is neither a header nor a row")
@@ -111,36 +111,36 @@ def dialect_of(path: Path, text: str, encoding: str, known: Sequence[str] = ()) 
         kind = "JSON" if start[0] in "{[" else "HTML or XML"
         raise GraceError(f"{path} looks like {kind}, not like a table: {SAVE}")
     first = text.split("\n", 1)[0].rstrip("\r")
-    if first[:4].lower() == "sep=" and first[4:] in SEPARATORS:  # as Excel writes it
+    if first[:4].lower() == "sep=" and first[4:] in SEPARATORS:  # written by Excel
         return Dialect(encoding, first[4:], 1)
-    heads = {mark: _header(path, text[:HEADER], mark) for mark in SEPARATORS}
-    split = [mark for mark, names in heads.items() if len(names) > 1]
-    if len(split) == 1:
-        return Dialect(encoding, split[0])
-    if split and known:
-        fitting = [mark for mark in split if set(known) <= set(heads[mark])]
+    headers = {separator: _header(path, text[:MAX_HEADER], separator) for separator in SEPARATORS}
+    splitting = [separator for separator, names in headers.items() if len(names) > 1]
+    if len(splitting) == 1:
+        return Dialect(encoding, splitting[0])
+    if splitting and known:
+        fitting = [separator for separator in splitting if set(known) <= set(headers[separator])]
         if len(fitting) == 1:
             return Dialect(encoding, fitting[0])
-    even = [mark for mark in split or SEPARATORS if _is_even(path, text, Dialect(encoding, mark))]
-    if len(even) > 1 and split:
-        names = " and by ".join(SEPARATORS[mark] for mark in even)
+    rectangular = [s for s in splitting or SEPARATORS if _is_rectangular(path, text, Dialect(encoding, s))]
+    if len(rectangular) > 1 and splitting:
+        names = " and by ".join(SEPARATORS[separator] for separator in rectangular)
         raise GraceError(
             f"{path} can be read as separated by {names}; put quotation marks around names and cells that hold such a "
             "sign, or convert the table to Parquet"
         )
-    return Dialect(encoding, (even or split or [","])[0])
+    return Dialect(encoding, (rectangular or splitting or [","])[0])
 
 
 def _header(path: Path, text: str, separator: str) -> list[str]:
-    """The names that the first line holds; none where its quotation marks do not go with the separator."""
+    """The column names in the first line; none if its quotation marks do not fit the separator."""
     try:
         return [name.strip() for name in next(records(path, text, Dialect("", separator)), [])]
     except GraceError:
         return []
 
 
-def _is_even(path: Path, text: str, dialect: Dialect) -> bool:
-    """Whether all lines have equally many cells."""
+def _is_rectangular(path: Path, text: str, dialect: Dialect) -> bool:
+    """Whether all lines have the same number of cells."""
     try:
         widths = {len(cells) for cells in records(path, text, dialect)}
     except GraceError:
@@ -149,7 +149,7 @@ def _is_even(path: Path, text: str, dialect: Dialect) -> bool:
 
 
 def records(path: Path, text: str, dialect: Dialect) -> Iterator[list[str]]:
-    """The lines as cells, without blank ones."""
+    """The cells of each line that is not blank."""
     stream = io.StringIO(text, newline="")
     for _ in range(dialect.skipped):
         stream.readline()
@@ -171,7 +171,7 @@ def records(path: Path, text: str, dialect: Dialect) -> Iterator[list[str]]:
 
 
 def named_columns(path: Path, header: Sequence[str]) -> list[str]:
-    """The names of a header; those without one are called as pandas does."""
+    """The names of a header; empty ones are named as by pandas."""
     names = [name.strip() or f"Unnamed: {i}" for i, name in enumerate(header)]
     no_duplicates(names, f"{path}: column")
     return names
@@ -179,8 +179,7 @@ def named_columns(path: Path, header: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A CSV file, plain or compressed by gzip or bzip2. Compression, encoding, separator and header are read from its
-    first bytes, once."""
+    """A CSV file, plain or compressed by gzip or bzip2; its dialect is detected from its first block, once."""
 
     path: Path
 
@@ -195,7 +194,7 @@ class CsvFile:
         return bz2.open if magic.startswith(BZIP2) else lambda path: path.open("rb")
 
     def open(self) -> IO[bytes] | gzip.GzipFile:
-        """The bytes of the file, decompressed as they are read."""
+        """A stream of the decompressed bytes."""
         try:
             return self._opener(self.path)
         except OSError as reason:
@@ -207,24 +206,22 @@ class CsvFile:
 
     @property
     def dialect(self) -> Dialect:
-        """The encoding and the separator."""
         return self._first_block[1]
 
     def columns(self) -> list[str]:
-        """The names of the columns."""
         text, dialect = self._first_block
         raw = next(records(self.path, text, dialect), [])
         named_columns(self.path, raw)
         return raw
 
     def check_numbers(self, names: Sequence[str]) -> None:
-        """Raise an error if numbers in the first block are not written as 1234.5. Parts of a job are parsed one by one,
-        and a single row does not tell whether its comma is a decimal one."""
+        """Raises an error if numbers in the first block are not written as 1234.5: parts of a job are parsed
+        separately, and a single row does not show whether its comma is a decimal one."""
         text, dialect = self._first_block
         lines = records(self.path, text, dialect)
         columns = next(lines)
         try:
-            cells = [line for line in islice(lines, FIRST) if len(line) == len(columns)]
+            cells = [line for line in islice(lines, FIRST_BLOCK) if len(line) == len(columns)]
         except GraceError:  # the block ends within a quoted cell
             return
         texts = {
@@ -249,15 +246,15 @@ class CsvFile:
         path = self.path
         try:
             with self.open() as stream:
-                block = stream.read(FIRST)
+                block = stream.read(FIRST_BLOCK)
         except (OSError, EOFError) as reason:
             raise GraceError(f"{path} cannot be unpacked: {reason}; compress it anew, or {CONVERT}") from reason
         cut = block
-        if len(block) == FIRST:  # the end of a line is also the end of a character
+        if len(block) == FIRST_BLOCK:  # cut at a line end, not inside a character
             end = block.rfind(b"\n")
             wide = block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
             cut = block if wide or end < 0 else block[: end + 1]
-        text, encoding = decoded(path, cut)
+        text, encoding = decode_text(path, cut)
         dialect = dialect_of(path, text, encoding)
         if dialect.skipped:
             raise GraceError(f"{path}: take out the line {text.splitlines()[0]!r} above the header, or {CONVERT}")
@@ -265,7 +262,7 @@ class CsvFile:
 
 
 def read_options(dialect: Dialect, block: int) -> tuple[Any, str]:
-    """How pyarrow reads the file, and the separator."""
+    """The read options of pyarrow, and the separator."""
     from pyarrow import csv
 
     encoding = "utf8" if dialect.encoding in ("utf-8", "utf-8-sig") else dialect.encoding

@@ -1,4 +1,4 @@
-"""Reading tables as people have them: CSV in any common dialect, compressed or not, and Parquet."""
+"""Reads a whole table: CSV in any common dialect, compressed or not, and Parquet."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from grace.schema.tables.csv_files import (
     WINDOWS,
     Dialect,
     content_of,
-    decoded,
+    decode_text,
     dialect_of,
     named_columns,
     records,
 )
 from grace.schema.tables.text_columns import TextColumn, typed_columns
 
-BLOCK = 10_000  # lines turned into columns at a time
+BLOCK = 10_000  # lines converted to columns at a time
 
 
 def read(
@@ -34,17 +34,17 @@ def read(
     categories: Sequence[str] = (),
     lenient: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """A table under row numbers from 0, and what was recognised in it that a reader should know.
+    """A table indexed from 0, and notes about the format that was detected.
 
-    Where a `schema` is given, it decides the types of its features; of other columns those that are `used` are
-    typed by their cells, and the rest stay as they are written. Without one, all columns are typed by their cells.
-    `categories` are text in any case. With `lenient`, a column with cells that do not fit the others is text too.
+    Features are typed by the `schema`, other columns in `used` by their cells, the rest stays as written; without a
+    schema, all columns are typed by their cells. `categories` stay text, and with `lenient` so do columns in which some
+    cells do not fit.
     """
     where = Path(path)
     if where.is_dir() or where.suffix.lower() == ".parquet" or _starts_with(where, PARQUET):
         return _parquet(where), []
-    text, encoding = decoded(where, content_of(where))
-    known = () if schema is None else [c for f in schema.features for c in (f.name,)]
+    text, encoding = decode_text(where, content_of(where))
+    known = () if schema is None else schema.names
     dialect = dialect_of(where, text, encoding, known)
     columns = _columns(where, text, dialect)
     try:
@@ -57,7 +57,7 @@ def read(
 
 
 def _columns(path: Path, text: str, dialect: Dialect) -> dict[str, TextColumn]:
-    """The cells of each column, all of them text."""
+    """The cells of each column, as text; blank unnamed columns are dropped."""
     lines = records(path, text, dialect)
     names = named_columns(path, next(lines))
     pieces: list[list[pd.Series[str]]] = []
@@ -80,7 +80,7 @@ def _columns(path: Path, text: str, dialect: Dialect) -> dict[str, TextColumn]:
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    """A Parquet table; an index that has a name is a column of it."""
+    """A Parquet table; named index levels become columns."""
     try:
         from pyarrow.parquet import read_schema
 
