@@ -33,7 +33,7 @@ from grace.text.precision import (
     style_of,
     value_pair,
 )
-from grace.text.vocabulary import asked_for, class_word, feature_in, predicted, row_words
+from grace.text.vocabulary import class_word, feature_in, predicted, range_words, row_words
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation
@@ -192,7 +192,7 @@ def _facts(e: Explanation, code: str, changes: tuple[ChangedFeature, ...]) -> Fa
     words = row_words(e.words, code, e.task)
     before, after = class_word(words, e.original_class, language), ""
     if e.wanted is not None:
-        before, after = predicted(float(e.original_class), e.wanted, language), asked_for(e.wanted, language)
+        before, after = predicted(float(e.original_class), e.wanted, language), range_words(e.wanted, language)
     elif e.contrast_class is not None:
         after = class_word(words, e.contrast_class, language)
     return Facts(row=words["row"], rows=words["rows"], verb=words["verb"], before=before, after=after, changes=changes)
@@ -249,7 +249,7 @@ def reason(e: Explanation, code: str) -> str:
     limits = replace(limits, protected=_features(e, code, miss.get("protected", ())))
     against = miss.get("against")
     if e.wanted is not None:
-        limits = replace(limits, towards=asked_for(e.wanted, language))
+        limits = replace(limits, towards=range_words(e.wanted, language))
     elif against is not None and len(e.classes) > 2:
         limits = replace(limits, towards=class_word(words, against, language))
     return language.reason(miss, limits)

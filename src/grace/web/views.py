@@ -24,7 +24,7 @@ from grace.problem.target_range import target_range_of
 from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
 from grace.text.languages import load
-from grace.text.vocabulary import asked_for, class_caption, depth_inside, predicted, ranges
+from grace.text.vocabulary import class_caption, depth_inside, predicted, range_words, ranges
 from grace.web.aims import KINDS, USUAL_AIM, read_aim
 from grace.web.cards import cards, would_be
 from grace.web.rows import is_missing, plainly, sent, written
@@ -253,7 +253,7 @@ class Pages:
         return {
             "was": predicted(before, asked, language),
             "is": predicted(after, asked, language),
-            "asked": asked_for(asked, language) if limited else "",
+            "asked": range_words(asked, language) if limited else "",
             "flipped": limited and bool(depth_inside(np.array([after]), asked)[0] >= 0),
         }
 

@@ -17,7 +17,7 @@ COLUMN_OVERHEAD = 24_000  # bytes of a column reader
 FOOTER_RATIO = 8  # bytes in memory per byte of Parquet metadata
 
 
-def arrow() -> Any:
+def require_pyarrow() -> Any:
     """The module pyarrow, or an error that says how to install it."""
     try:
         import pyarrow

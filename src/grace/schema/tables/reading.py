@@ -11,16 +11,7 @@ import pandas as pd
 from grace.errors import GraceError
 from grace.schema.frames import no_duplicates
 from grace.schema.schema import Schema
-from grace.schema.tables.csv_files import (
-    PARQUET,
-    WINDOWS,
-    Dialect,
-    content_of,
-    decode_text,
-    dialect_of,
-    named_columns,
-    records,
-)
+from grace.schema.tables import csv_files
 from grace.schema.tables.text_columns import TextColumn, typed_columns
 
 BLOCK = 10_000  # lines converted to columns at a time
@@ -41,11 +32,11 @@ def read(
     cells do not fit.
     """
     where = Path(path)
-    if where.is_dir() or where.suffix.lower() == ".parquet" or _starts_with(where, PARQUET):
+    if where.is_dir() or where.suffix.lower() == ".parquet" or _starts_with(where, csv_files.PARQUET):
         return _parquet(where), []
-    text, encoding = decode_text(where, content_of(where))
+    text, encoding = csv_files.decode_text(where, csv_files.content_of(where))
     known = () if schema is None else schema.names
-    dialect = dialect_of(where, text, encoding, known)
+    dialect = csv_files.dialect_of(where, text, encoding, known)
     columns = _columns(where, text, dialect)
     try:
         frame, notes = typed_columns(
@@ -53,13 +44,13 @@ def read(
         )
     except GraceError as reason:
         raise GraceError(f"{where}: {reason}") from reason
-    return frame, [*(["encoding Windows-1252"] if encoding == WINDOWS else []), *notes]
+    return frame, [*(["encoding Windows-1252"] if encoding == csv_files.WINDOWS else []), *notes]
 
 
-def _columns(path: Path, text: str, dialect: Dialect) -> dict[str, TextColumn]:
+def _columns(path: Path, text: str, dialect: csv_files.Dialect) -> dict[str, TextColumn]:
     """The cells of each column, as text; blank unnamed columns are dropped."""
-    lines = records(path, text, dialect)
-    names = named_columns(path, next(lines))
+    lines = csv_files.records(path, text, dialect)
+    names = csv_files.named_columns(path, next(lines))
     pieces: list[list[pd.Series[str]]] = []
     start = 0
     while block := list(islice(lines, BLOCK)):

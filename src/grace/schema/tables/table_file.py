@@ -15,18 +15,7 @@ import numpy as np
 
 from grace.errors import GraceError
 from grace.schema.frames import join_first, no_duplicates
-from grace.schema.tables.arrow import (
-    COLUMN_OVERHEAD,
-    TEXT_OVERHEAD,
-    arrow,
-    columns_of,
-    common_type,
-    concat_tables,
-    decoded_row_bytes,
-    first_line,
-    metadata,
-    reading_bytes,
-)
+from grace.schema.tables import arrow
 from grace.schema.tables.csv_files import CsvFile, read_options
 
 if TYPE_CHECKING:
@@ -71,7 +60,7 @@ class TableFile:
     @classmethod
     def of(cls, path: str | Path) -> TableFile:
         """The table at a path: a .parquet or .csv file, or a folder of .parquet files in the order of their names."""
-        arrow()
+        arrow.require_pyarrow()
         where = Path(path)
         if not where.exists():
             raise GraceError(f"{where} does not exist")
@@ -84,7 +73,7 @@ class TableFile:
         """The columns that all files have, without the unnamed index that pandas writes."""
         if self.text:
             return self._csv.columns()
-        named = [columns_of(file) for file in self.files]
+        named = [arrow.columns_of(file) for file in self.files]
         for file, names in zip(self.files, named, strict=True):
             no_duplicates(names, f"{file}: column")
         return [n for n in named[0] if all(n in names for names in named)]
@@ -94,7 +83,7 @@ class TableFile:
         given = self.columns()
         for name in names:
             if name not in given:
-                file = next(f for f in self.files if self.text or name not in columns_of(f))
+                file = next(f for f in self.files if self.text or name not in arrow.columns_of(f))
                 raise GraceError(f"column {name!r} is missing from {file}; the model needs {join_first(names)}")
         if self.text:
             self._csv.check_numbers(names)
@@ -126,8 +115,8 @@ class TableFile:
 
         if self.text:
             return pa.schema([(name, pa.string()) for name in names])
-        known = [metadata(file).schema.to_arrow_schema() for file in self.files]
-        return pa.schema([(name, common_type([schema.field(name).type for schema in known])) for name in names])
+        known = [arrow.metadata(file).schema.to_arrow_schema() for file in self.files]
+        return pa.schema([(name, arrow.common_type([schema.field(name).type for schema in known])) for name in names])
 
     def parts(
         self, size: int, columns: Sequence[str], done: frozenset[int] = frozenset(), carried: Sequence[str] = ()
@@ -152,7 +141,7 @@ class TableFile:
             for batch in self.batches(columns, lambda first, last: first < stop and start < last, min(size, BATCH))
             if batch.rows is not None
         ]
-        return Part(number, start, stop, concat_tables(pieces))
+        return Part(number, start, stop, arrow.concat_tables(pieces))
 
     @cached_property
     def _csv(self) -> CsvFile:
@@ -162,7 +151,7 @@ class TableFile:
     @cached_property
     def _groups(self) -> tuple[tuple[int, ...], ...]:
         """The number of rows of each row group of each Parquet file."""
-        known = map(metadata, self.files)
+        known = map(arrow.metadata, self.files)
         return tuple(tuple(m.row_group(i).num_rows for i in range(m.num_row_groups)) for m in known)
 
     @property
@@ -174,14 +163,14 @@ class TableFile:
         """Estimated bytes in memory of a row with these columns, in a table of `rows` rows."""
         if self.text:
             size = self._csv.path.stat().st_size * (COMPRESSION_RATIO if self._csv.compressed else 1)
-            return size // max(1, rows) + TEXT_OVERHEAD * len(columns)
-        return max(decoded_row_bytes(file, columns) for file in self.files)
+            return size // max(1, rows) + arrow.TEXT_OVERHEAD * len(columns)
+        return max(arrow.decoded_row_bytes(file, columns) for file in self.files)
 
     def group_bytes(self, columns: Sequence[str]) -> int:
         """Estimated bytes for reading the largest row group, or a CSV block, a few rows at a time."""
         if self.text:
-            return PARSER_BLOCKS * BLOCK + COLUMN_OVERHEAD * len(columns)
-        return max(reading_bytes(file, columns) for file in self.files)
+            return PARSER_BLOCKS * BLOCK + arrow.COLUMN_OVERHEAD * len(columns)
+        return max(arrow.reading_bytes(file, columns) for file in self.files)
 
     def batches(
         self, columns: Sequence[str], wanted: Callable[[int, int], bool], at_once: int = BATCH
@@ -220,7 +209,7 @@ class TableFile:
                         raise GraceError(f"{path} has changed while it was read: row group {group} has other rows")
                     start = ends[group + 1]
         except (pa.ArrowException, OSError) as reason:
-            raise GraceError(f"{path}: rows from {start} cannot be read: {first_line(reason)}") from reason
+            raise GraceError(f"{path}: rows from {start} cannot be read: {arrow.first_line(reason)}") from reason
 
     def _texts(self, features: Sequence[str], carried: Sequence[str]) -> Iterator[_Batch]:
         """Numbered rows of text. A line with too few or too many cells is malformed, but has a row number."""
@@ -264,7 +253,7 @@ class TableFile:
                 yield _Batch(start, stop - start, _with_row_numbers(table, numbers), tuple(here))
                 start = stop
         except (pa.ArrowException, OSError, EOFError, UnicodeError) as reason:
-            raise GraceError(f"{path}: rows from {start} cannot be read: {first_line(reason)}") from reason
+            raise GraceError(f"{path}: rows from {start} cannot be read: {arrow.first_line(reason)}") from reason
         finally:
             stream.close()
         if lost:
@@ -290,7 +279,7 @@ def _regrouped(batches: Iterator[_Batch], size: int, done: frozenset[int]) -> It
     def part(stop: int) -> Part | None:
         if number in done or not (tables or lost):
             return None
-        return Part(number, number * size, stop, concat_tables(tables) if tables else None, tuple(lost))
+        return Part(number, number * size, stop, arrow.concat_tables(tables) if tables else None, tuple(lost))
 
     for batch in batches:
         end = batch.start + batch.count

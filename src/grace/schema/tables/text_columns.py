@@ -20,22 +20,7 @@ from grace.schema.columns import DURATION_PREFIXES, MAX_EXACT_INTEGER, is_date
 from grace.schema.features import Categorical, Feature, Numeric, columns_of
 from grace.schema.frames import category_cells, cell_repr
 from grace.schema.schema import Schema
-from grace.schema.tables.text_cells import (
-    STANDARD,
-    WHOLE,
-    NumberFormat,
-    Reading,
-    dates,
-    has_zone,
-    is_code,
-    is_number,
-    orders_of,
-    proven_point,
-    readings,
-    sign_of,
-    unit_of,
-)
-from grace.schema.tables.text_cells import is_date as looks_like_date
+from grace.schema.tables import text_cells
 
 SPELLINGS = "#N/A #NA -1.#IND -1.#QNAN -NaN -nan 1.#IND 1.#QNAN <NA> N/A NA NULL NaN None n/a nan null"
 MISSING_TEXTS = frozenset(("", "#N/A N/A", *SPELLINGS.split()))  # as in pandas
@@ -65,9 +50,9 @@ class TextColumn:
         return self.cells.mask(self.codes < 0)
 
     @cached_property
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[text_cells.Reading]:
         """All interpretations of the cells as numbers."""
-        return readings(self.distinct) if self.distinct else []
+        return text_cells.readings(self.distinct) if self.distinct else []
 
     def broadcast(self, values: Any, empty: Any) -> Any:
         """Values per cell from values per distinct cell."""
@@ -94,30 +79,30 @@ class Columns:
     separator: str
     used: Sequence[str]
     """The columns to type; others stay as written."""
-    formats: dict[NumberFormat, list[str]] = field(default_factory=dict)
+    formats: dict[text_cells.NumberFormat, list[str]] = field(default_factory=dict)
     orders: dict[str, list[str]] = field(default_factory=dict)
     digit_strings: list[str] = field(default_factory=list)
 
     @cached_property
     def points(self) -> set[str]:
         """The decimal marks that columns determine."""
-        return {proven_point(self.columns[name].distinct) for name in self.used} - {""}
+        return {text_cells.proven_point(self.columns[name].distinct) for name in self.used} - {""}
 
     def inferred(self, column: TextColumn) -> Any:
         """The column in the type that its cells suggest; an error if they are mostly numbers or dates."""
         if _is_boolean(column):
             return _booleans(column)
-        if is_code(column.distinct):
+        if text_cells.is_code(column.distinct):
             self.digit_strings.append(column.name)
             return column.text
         if column.readings:
             return self.numbers(column)
-        if column.distinct and orders_of(column.distinct):
+        if column.distinct and text_cells.orders_of(column.distinct):
             return self.dates(column)
         _refuse_units(column)
-        if column.share(is_number) >= 0.5:
+        if column.share(text_cells.is_number) >= 0.5:
             raise self._no_number(column, f"{EMPTY}; {CATEGORY}")
-        if column.share(looks_like_date) >= 0.5:
+        if column.share(text_cells.is_date) >= 0.5:
             raise self._no_date(column)
         return column.text
 
@@ -135,7 +120,7 @@ class Columns:
         if feature.dtype.startswith(DURATION_PREFIXES):
             return column.text
         if is_date(feature) or feature.kind == "date":
-            if orders_of(column.distinct):
+            if text_cells.orders_of(column.distinct):
                 return self.dates(column)
             raise self._no_date(column)
         if _is_boolean(column):
@@ -146,20 +131,20 @@ class Columns:
     def numbers(self, column: TextColumn) -> Any:
         """The numbers of a column, as int64 if all are integers and none is missing."""
         reading = self._chosen(column)
-        if reading.format != STANDARD:
+        if reading.format != text_cells.STANDARD:
             self.formats.setdefault(reading.format, []).append(column.name)
-        whole = all(map(WHOLE.fullmatch, column.distinct))
+        whole = all(map(text_cells.WHOLE.fullmatch, column.distinct))
         if whole and (column.codes >= 0).all():
             exact = [int(cell) for cell in column.distinct]
             if min(exact) >= -(2**63) and max(exact) < 2**63:
                 return column.broadcast(np.array(exact, dtype=np.int64), 0).astype(np.int64)
         values = reading.values
         fits = bool((values == np.round(values)).all()) and bool((np.abs(values) <= MAX_EXACT_INTEGER).all())
-        if reading.format != STANDARD and fits and (column.codes >= 0).all():
+        if reading.format != text_cells.STANDARD and fits and (column.codes >= 0).all():
             return column.broadcast(values.astype(np.int64), 0)
         return column.broadcast(values, np.nan)
 
-    def _chosen(self, column: TextColumn) -> Reading:
+    def _chosen(self, column: TextColumn) -> text_cells.Reading:
         """The interpretation of a column as numbers; an error if it is ambiguous."""
         found = column.readings
         if len(found) == 1:
@@ -167,7 +152,7 @@ class Columns:
         fitting = [reading for reading in found if self.points == {reading.format.point}]
         if len(fitting) == 1:
             return fitting[0]
-        if not self.points and found[0].format == STANDARD and self.separator != ";":
+        if not self.points and found[0].format == text_cells.STANDARD and self.separator != ";":
             return found[0]
         values = [[float(v) for v in reading.values] for reading in found]
         place = next(k for k in range(len(values[0])) if len({v[k] for v in values}) > 1)
@@ -180,34 +165,35 @@ class Columns:
 
     def dates(self, column: TextColumn) -> Any:
         """The dates of a column."""
-        orders = orders_of(column.distinct)
+        orders = text_cells.orders_of(column.distinct)
         if len(orders) > 1:
             raise column.wrong(
                 lambda cell: True, "may be day and month or month and day in this column; write dates as 2024-12-31"
             )
-        zoned = column.share(has_zone)
+        zoned = column.share(text_cells.has_zone)
         if 0 < zoned < 1:
-            raise column.wrong(lambda cell: not has_zone(cell), "has no time zone, but other cells have; give all one")
+            why = "has no time zone, but other cells have; give all one"
+            raise column.wrong(lambda cell: not text_cells.has_zone(cell), why)
         if orders[0] != "year first":
             self.orders.setdefault(orders[0], []).append(column.name)
-        found = dates(column.distinct, orders[0])
+        found = text_cells.dates(column.distinct, orders[0])
         if found.isna().any():
             gone = column.distinct[int(found.isna().argmax())]
             raise column.wrong(gone.__eq__, "is no day that there is; write dates as 2024-12-31")
         return found.array.take(column.codes, allow_fill=True)
 
     def _no_number(self, column: TextColumn, remedy: str) -> GraceError:
-        if all(map(is_number, column.distinct)):
-            odd = next(c for c in column.distinct if not readings([column.distinct[0], c]))
+        if all(map(text_cells.is_number, column.distinct)):
+            odd = next(c for c in column.distinct if not text_cells.readings([column.distinct[0], c]))
             return column.wrong(
                 odd.__eq__,
                 f"and {cell_repr(column.distinct[0])} are not written alike; write all numbers of the column as 1234.5",
             )
-        return column.wrong(lambda cell: not is_number(cell), f"is not a number; {remedy}")
+        return column.wrong(lambda cell: not text_cells.is_number(cell), f"is not a number; {remedy}")
 
     def _no_date(self, column: TextColumn) -> GraceError:
         def odd(cell: str) -> bool:
-            return not orders_of([cell])
+            return not text_cells.orders_of([cell])
 
         if any(map(odd, column.distinct)):
             return column.wrong(odd, "is not a date that can be read; write it as 2024-12-31, or " + EMPTY)
@@ -258,7 +244,7 @@ def typed_columns(
 
 def as_written(column: TextColumn) -> Any:
     """Integers as int64 if nothing is lost; all other cells as text."""
-    if column.distinct and (column.codes >= 0).all() and all(map(WHOLE.fullmatch, column.distinct)):
+    if column.distinct and (column.codes >= 0).all() and all(map(text_cells.WHOLE.fullmatch, column.distinct)):
         values = [int(cell) for cell in column.distinct]
         if all(str(v) == cell and abs(v) < 2**63 for v, cell in zip(values, column.distinct, strict=True)):
             return column.broadcast(np.array(values, dtype=np.int64), 0)
@@ -278,13 +264,12 @@ def _booleans(column: TextColumn) -> Any:
 
 def _refuse_units(column: TextColumn) -> None:
     """Raises an error for numbers with a currency, % or unit."""
-    if column.share(lambda cell: bool(sign_of(cell))) >= 0.5:
-        sign = next(filter(None, map(sign_of, column.distinct)))
+    if column.share(lambda cell: bool(text_cells.sign_of(cell))) >= 0.5:
+        sign = next(filter(None, map(text_cells.sign_of, column.distinct)))
         remedy = "write negative numbers with a minus sign" if sign == "( )" else "a unit can stand in the schema"
-        raise column.wrong(
-            lambda cell: bool(sign_of(cell)), f"is a number with {sign!r}; take it out of the column ({remedy})"
-        )
-    unit = unit_of(column.distinct)
+        why = f"is a number with {sign!r}; take it out of the column ({remedy})"
+        raise column.wrong(lambda cell: bool(text_cells.sign_of(cell)), why)
+    unit = text_cells.unit_of(column.distinct)
     if unit:
         raise column.wrong(
             lambda cell: True, f"is a number with {unit!r}; take it out of the column (a unit can stand in the schema)"

@@ -187,10 +187,10 @@ def if_few(names: Sequence[str]) -> Sequence[str]:
     return names if len(names) <= MAX_NAMED else ()
 
 
-def with_unit(feature: Numeric, size: Decimal, digits: str) -> str:
-    """A formatted number with its unit."""
+def with_unit(feature: Numeric, size: Decimal, number: Callable[[Decimal], str]) -> str:
+    """A number with its unit."""
     word = feature.unit_one if abs(size) == 1 and feature.unit_one else feature.unit
-    return f"{digits} {word}" if word else digits
+    return f"{number(size)} {word}" if word else number(size)
 
 
 def percent(share: float) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""German: `words` and numbers, `sentences`, and `remarks` that go with them."""
+"""German: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
 from grace.text.languages.de.errors import ERRORS
 from grace.text.languages.de.interface import PAGE, PICTURES

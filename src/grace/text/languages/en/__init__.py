@@ -1,4 +1,4 @@
-"""English: `words` and numbers, `sentences`, and `remarks` that go with them."""
+"""English: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
 from grace.text.languages.en.interface import PAGE, PICTURES
 from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
