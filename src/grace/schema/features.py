@@ -251,8 +251,8 @@ class Categorical:
             except TypeError:  # unhashable cells, such as lists
                 _check_plain(self.name, present)
             if isinstance(present.dtype, pd.CategoricalDtype):
-                found = set(present)
-                categories = tuple(plain(c) for c in present.cat.categories if c in found)
+                observed = set(present)
+                categories = tuple(plain(c) for c in present.cat.categories if c in observed)
                 ordered = ordered or bool(present.cat.ordered)
             else:
                 categories = tuple(sorted({plain(v) for v in present.unique()}, key=lambda v: (str(type(v)), v)))

@@ -25,7 +25,7 @@ def decimal(cell: Value) -> Decimal:
     return Decimal(repr(float(cell))).normalize()
 
 
-def places(size: Decimal) -> int:
+def n_decimals(size: Decimal) -> int:
     """The number of decimals of a number."""
     exponent = size.normalize().as_tuple().exponent
     assert isinstance(exponent, int)
@@ -42,17 +42,17 @@ def cut_middle(text: str, fits: Callable[[str], bool]) -> str:
     """The longest form of a text that fits, with its middle replaced by an ellipsis; by bisection."""
     if fits(text):
         return text
-    low, high = 0, len(text) - 1  # bounds on the number of letters kept
+    low, high = 0, len(text) - 1  # bounds on the number of letters to keep
     while low < high:
-        kept = (low + high + 1) // 2
-        low, high = (kept, high) if fits(_ends(text, kept)) else (low, kept - 1)
+        count = (low + high + 1) // 2
+        low, high = (count, high) if fits(_ends(text, count)) else (low, count - 1)
     return _ends(text, low)
 
 
-def _ends(text: str, kept: int) -> str:
-    """The first three and the last two fifths of `kept` letters."""
-    back = kept * 2 // 5
-    return f"{text[: kept - back].rstrip()}{ELLIPSIS}{text[len(text) - back :].lstrip()}"
+def _ends(text: str, count: int) -> str:
+    """The first three and the last two fifths of `count` letters."""
+    tail = count * 2 // 5
+    return f"{text[: count - tail].rstrip()}{ELLIPSIS}{text[len(text) - tail :].lstrip()}"
 
 
 def shortened(text: str, most: int = MAX_LENGTH) -> str:

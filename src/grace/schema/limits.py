@@ -1,4 +1,4 @@
-"""Limits on what a call may change: frozen, selectable and one-way features, ranges and costs."""
+"""Limits on what a call may change: frozen, allowed and one-directional features, ranges and costs."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def _check(schema: Schema, only: Sequence[str] | None, named: Mapping[str, Seque
     """Raises an error if limits contradict each other."""
     if only is not None and not named["only"]:
         raise GraceError("only=[] leaves no feature that may change; name those that may, or leave it out")
-    for barred, asked in (("frozen", ("only",)), ("protected", UNLOCKS)):
-        for name in named[barred]:
-            part = next((part for part in asked if name in named[part]), None)
+    for fixed, limits in (("frozen", ("only",)), ("protected", UNLOCKS)):
+        for name in named[fixed]:
+            part = next((part for part in limits if name in named[part]), None)
             if part is not None:
-                raise GraceError(f"feature {name!r} is in {part} and in {barred}; leave it out of one of them")
+                raise GraceError(f"feature {name!r} is in {part} and in {fixed}; leave it out of one of them")
     for name in named["only"]:
         if schema[name].frozen:
             raise GraceError(f"only: feature {name!r} is frozen in the schema; leave it out, or set frozen=False there")

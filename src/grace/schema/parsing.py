@@ -139,8 +139,8 @@ def fitted(value: Any, hint: Any, what: str) -> Any:
         return value
     if isinstance(value, Mapping):
         if is_dataclass(hint) and isinstance(hint, type):
-            own = getattr(hint, "from_dict", None)
-            return hint(**record(hint, value, what)) if own is None else own(value)
+            from_dict = getattr(hint, "from_dict", None)
+            return hint(**record(hint, value, what)) if from_dict is None else from_dict(value)
         if is_typeddict(hint):
             return _typed_dict(value, hint, what)
         return {key: fitted(part, arguments[1], f"{what}: {shown(key)}") for key, part in value.items()}

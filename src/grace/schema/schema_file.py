@@ -64,7 +64,7 @@ CATEGORICAL = (
     *("frozen", "protected", "cost", "phrase", "labels"),
 )
 """The attributes that are written even at their defaults."""
-MAX_CATEGORIES = 2000  # of a feature: each may be a coordinate of its own
+MAX_CATEGORIES = 2000  # of a feature: each may become a coordinate
 MAX_PAIRS = 10**8  # of categories of the same feature, over all features
 MAX_FEATURES = 100_000
 DATA = {

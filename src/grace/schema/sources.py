@@ -101,7 +101,7 @@ def schemas(
     names = list(known) or [c for c in source.columns if c != target]
     if not names:
         raise GraceError("the data have no feature columns beside the target")
-    found: dict[Domain, list[Feature]] = {d: [] for d in domains}
+    by_domain: dict[Domain, list[Feature]] = {d: [] for d in domains}
     for name in names:
         declared = known.get(name)
         columns = (name,) if declared is None else columns_of(declared)
@@ -112,12 +112,12 @@ def schemas(
         cells = cells_of(frame, declared, name)
         feature = observe_column(cells, typed(declared, frame), domains[0])
         feature = with_missing(cells, feature) if gaps else feature
-        for domain, features in found.items():
+        for domain, features in by_domain.items():
             features.append(feature if domain == domains[0] else _with_domain(feature, cells, domain))
     classes = base.classes
     if not classes and target is not None and target in present:
         classes = _classes(source.read_columns([target])[target])
-    out = {d: replace(base, features=tuple(f), target=target, classes=classes, domain=d) for d, f in found.items()}
+    out = {d: replace(base, features=tuple(f), target=target, classes=classes, domain=d) for d, f in by_domain.items()}
     return {d: complete(schema, source) for d, schema in out.items()}
 
 

@@ -1,4 +1,4 @@
-"""The words of a schema: which there are, per language, and the placeholders in them."""
+"""The words of a schema, per language, and the placeholders in them."""
 
 from __future__ import annotations
 

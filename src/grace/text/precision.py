@@ -12,7 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, Inexac
 from grace.errors import GraceError
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import KINDS, STYLES, Feature, Numeric, Value
-from grace.schema.formatting import decimal, places
+from grace.schema.formatting import decimal, n_decimals
 
 MAX_ROUNDING = 0.2  # the largest relative rounding error: "about twice" stands for 1.75 to 2.25
 RATIO_TOLERANCE = 0.005  # a relative error up to this needs no "about"
@@ -142,9 +142,9 @@ def difference(
     style = style_of(feature, requested)
     a, b = decimal(old), decimal(new)
     if style == "relative":
-        found = direction(feature, a, b, interval)
-        if found is not None:
-            return found
+        relative = direction(feature, a, b, interval)
+        if relative is not None:
+            return relative
     elif style == "magnitude":
         size = rounded(abs(b - a))
         about = Delta(size, b > a, about=size != exact_difference(a, b))
@@ -210,25 +210,25 @@ def value_pair(
 def short_difference(feature: Numeric, old: Decimal, new: Decimal) -> Decimal | None:
     """The exact difference, or None if it has more digits than the new value."""
     size = exact_difference(old, new)
-    if size is None or places(size) > max(places(new), feature.digits, 0):
+    if size is None or n_decimals(size) > max(n_decimals(new), feature.digits, 0):
         return None
     return None if n_digits(size) > max(DIGITS, n_digits(new)) else size
 
 
 def n_digits(size: Decimal) -> int:
     """The number of significant digits of a fraction; 0 for a whole number, which is never shortened."""
-    return len(size.normalize().as_tuple().digits) if places(size) else 0
+    return len(size.normalize().as_tuple().digits) if n_decimals(size) else 0
 
 
 def round_digits(size: Decimal, digits: int = DIGITS, rounding: str = ROUND_HALF_EVEN) -> Decimal:
     """The number rounded to so many significant digits, but never coarser than to a whole number."""
-    place = min(0, size.adjusted() - digits + 1)
-    return size if places(size) <= -place else size.quantize(Decimal(1).scaleb(place), rounding).normalize()
+    exponent = min(0, size.adjusted() - digits + 1)
+    return size if n_decimals(size) <= -exponent else size.quantize(Decimal(1).scaleb(exponent), rounding).normalize()
 
 
 def exact_pair(old: Decimal, new: Decimal) -> Replacement:
     """The new value as it is; the old one, if it has more decimals, in the fewest digits that keep their order."""
-    for digits in range(DIGITS, MAX_DIGITS) if places(old) > places(new) else ():
+    for digits in range(DIGITS, MAX_DIGITS) if n_decimals(old) > n_decimals(new) else ():
         shortened = round_digits(old, digits)
         if shortened != new and (shortened > new) == (old > new):
             return Replacement(new, shortened, about_old=shortened != old)

@@ -303,14 +303,14 @@ def category(feature: Categorical, cell: Value, code: str) -> str:
     return languages.load(code).PICTURES["missing"] if missing else feature.label(cell)
 
 
-def phrase(feature: Feature, code: str = DEFAULT, own: str = DEFAULT) -> str:
-    """The phrase of a feature in a language; `own` is the language of its words."""
-    return feature_in(feature, own, code).phrase
+def phrase(feature: Feature, code: str = DEFAULT, source: str = DEFAULT) -> str:
+    """The phrase of a feature in the language `code`; `source` is the language of the schema's words."""
+    return feature_in(feature, source, code).phrase
 
 
-def value(feature: Feature, cell: Value, code: str = DEFAULT, own: str = DEFAULT) -> str:
+def value(feature: Feature, cell: Value, code: str = DEFAULT, source: str = DEFAULT) -> str:
     """A cell with its unit or label."""
-    feature = feature_in(feature, own, code)
+    feature = feature_in(feature, source, code)
     if isinstance(feature, Categorical):
         return feature.label(cell)
     return date_text(cell) if is_date(feature) else languages.load(code).measured(feature, decimal(cell))

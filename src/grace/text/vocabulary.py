@@ -68,13 +68,13 @@ NUMBER_OR_BOOL = re.compile(r"[-+]?\d+(\.\d+)?|True|False|true|false")
 UNINFORMATIVE_TARGETS = ("", "class", "classes", "label", "target", "y")
 
 
-def feature_in(feature: Feature, own: str, code: str) -> Feature:
-    """The feature with its words in the language `code`; `own` is the language of the schema's words. Phrase, noun and
-    labels default to plain names."""
+def feature_in(feature: Feature, source: str, code: str) -> Feature:
+    """The feature with its words in the language `code`; `source` is the language of the schema's words. Phrase, noun
+    and labels default to plain names."""
     language = load(code)
     defaults = {f.name: f.default for f in fields(feature) if f.name in WORDS and f.name != "labels"}
     given: dict[str, Any] = dict(feature.translations.get(code, {}))
-    if code == own:
+    if code == source:
         given = {w: getattr(feature, w) for w in defaults if getattr(feature, w) != defaults[w]} | given
     dates = language.WORDS.date if is_date(feature) else {}
     words = {**defaults, **{v: getattr(language.WORDS, v) for v in VERBS if v in defaults}, **dates, **given}
@@ -84,15 +84,15 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
     words["noun"] = words["noun"] or phrase or name
     words["phrase"] = words["phrase"] or name
     if isinstance(feature, Categorical):
-        labels = {**(feature.labels if code == own else {}), **given.get("labels", {})}
+        labels = {**(feature.labels if code == source else {}), **given.get("labels", {})}
         plain = {str(c): language.label(label_words(c, feature.categories)) for c in feature.categories}
         words["labels"] = plain | {MISSING: language.WORDS.missing} | labels
     return replace(feature, **words)
 
 
-def feature_words(feature: Feature, own: str, code: str) -> Feature:
+def feature_words(feature: Feature, source: str, code: str) -> Feature:
     """The feature as if it had been declared in the language `code`: only with the words given in it."""
-    if code == own:
+    if code == source:
         return feature
     unset: dict[str, Any] = {w: {} if w == "labels" else f.default for f in fields(feature) if (w := f.name) in WORDS}
     return replace(feature, **{**unset, **feature.translations.get(code, {})})

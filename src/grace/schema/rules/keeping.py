@@ -270,15 +270,15 @@ def _lookup_violation(schema: Schema, rule: Follows) -> Violation:
 def _function_violation(schema: Schema, rule: Holds) -> Violation:
     def violation(rows: Tensor) -> Tensor:
         try:
-            kept = np.asarray(rule.check(schema.decode(rows.cpu().numpy())))
+            mask = np.asarray(rule.check(schema.decode(rows.cpu().numpy())))
         except Exception as reason:  # whatever a user's function raises becomes one clear line
             line = (str(reason).strip() or type(reason).__name__).split("\n")[0]
             raise GraceError(f"rule {rule.name!r} failed on {len(rows)} rows: {line}") from reason
-        if kept.shape != (len(rows),) or kept.dtype.kind not in "bO":
+        if mask.shape != (len(rows),) or mask.dtype.kind not in "bO":
             raise GraceError(
-                f"rule {rule.name!r} returned shape {kept.shape} of {kept.dtype} for {len(rows)} rows; it must return "
+                f"rule {rule.name!r} returned shape {mask.shape} of {mask.dtype} for {len(rows)} rows; it must return "
                 "one bool per row"
             )
-        return torch.as_tensor(~kept.astype(bool), dtype=rows.dtype, device=rows.device)
+        return torch.as_tensor(~mask.astype(bool), dtype=rows.dtype, device=rows.device)
 
     return violation

@@ -39,16 +39,16 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text, self.position, self.tokens = text, 0, list[Token]()
-        at, end = 0, len(text.rstrip())
-        while at < end:
-            found = TOKEN.match(text, at)
-            if found is None or found.lastgroup is None:
-                self.wrong(f"{text[at:].strip()[:12]!r} cannot be read")
-            kind, token = found.lastgroup, found[found.lastgroup]
+        start, end = 0, len(text.rstrip())
+        while start < end:
+            match = TOKEN.match(text, start)
+            if match is None or match.lastgroup is None:
+                self.wrong(f"{text[start:].strip()[:12]!r} cannot be read")
+            kind, token = match.lastgroup, match[match.lastgroup]
             if kind == "word" and token.lower() in WORDS:
                 kind, token = "sign", token.lower()
             self.tokens.append(Token("word", token.strip("`")) if kind == "name" else Token(kind, token))
-            at = found.end()
+            start = match.end()
 
     def wrong(self, why: str) -> NoReturn:
         raise GraceError(
@@ -76,10 +76,10 @@ class _Parser:
 
     def must(self, *signs: str) -> str:
         """Consumes one of these signs, or raises an error."""
-        found = self.take(*signs)
-        if not found:
+        sign = self.take(*signs)
+        if not sign:
             self.wrong(f"{' or '.join(map(repr, signs))} is expected, not {self.next.text!r}")
-        return found
+        return sign
 
     def end(self) -> None:
         if self.next.kind != "end":

@@ -57,26 +57,26 @@ def suggest(schema: Schema, frame: Any, *, most: int = 20) -> list[Suggestion]:
         rows = rows[np.sort(rng.choice(len(rows), MAX_ROWS, replace=False))]
     decided = follows(schema, rows)
     covered = {frozenset(r.features) for r in decided}
-    found: list[Rule] = [*decided, *sums(schema, rows), *ordered_pairs(schema, rows)]
-    found += [r for r in implications(schema, rows) if frozenset(r.features) not in covered]
+    candidates: list[Rule] = [*decided, *sums(schema, rows), *ordered_pairs(schema, rows)]
+    candidates += [r for r in implications(schema, rows) if frozenset(r.features) not in covered]
     known = {str(r) for r in schema.rules}
-    out = [Suggestion(r, len(rows), by_chance(schema, r, rows)) for r in found if str(r) not in known]
+    out = [Suggestion(r, len(rows), by_chance(schema, r, rows)) for r in candidates if str(r) not in known]
     return sorted((s for s in out if s.by_chance >= MIN_BROKEN), key=lambda s: -s.by_chance)[:most]
 
 
 def by_chance(schema: Schema, rule: Rule, rows: Floats) -> float:
     """The number of rows that break the rule after a permutation of one of its features; 0 if some row breaks it."""
-    (kept,) = encode_rules(schema, [rule])
-    if (kept.violation(torch.as_tensor(rows)) > 0).any():
+    (encoded,) = encode_rules(schema, [rule])
+    if (encoded.violation(torch.as_tensor(rows)) > 0).any():
         return 0.0
     rng = np.random.default_rng(0)
     least = np.inf
-    for j in kept.columns:
+    for j in encoded.columns:
         broken = 0.0
         for _ in range(SHUFFLES):
-            mixed = rows.copy()
-            mixed[:, j] = rng.permutation(mixed[:, j])
-            broken += float((kept.violation(torch.as_tensor(mixed)) > 0).sum()) / SHUFFLES
+            permuted = rows.copy()
+            permuted[:, j] = rng.permutation(permuted[:, j])
+            broken += float((encoded.violation(torch.as_tensor(permuted)) > 0).sum()) / SHUFFLES
         least = min(least, broken)
     return float(least)
 
@@ -87,7 +87,7 @@ def numeric_columns(schema: Schema, rows: Floats) -> list[int]:
     return [j for j, f in enumerate(schema.features) if isinstance(f, Numeric) and not f.gaps and vary[j]]
 
 
-# -- one is at most another -----------------------------------------------------------------------
+# -- inequalities ---------------------------------------------------------------------------------
 
 
 def ordered_pairs(schema: Schema, rows: Floats) -> list[Rule]:
@@ -102,11 +102,11 @@ def ordered_pairs(schema: Schema, rows: Floats) -> list[Rule]:
     known = above >= MIN_BROKEN / 2
     above[(known.astype(np.int64) @ known.astype(np.int64) > 0) | ~known] = 0
     order = np.argsort(-above, axis=None, kind="stable")[: min(MAX_TRIED, int((above > 0).sum()))]
-    pairs = [[schema.names[columns[i]] for i in np.unravel_index(place, above.shape)] for place in order]
+    pairs = [[schema.names[columns[i]] for i in np.unravel_index(index, above.shape)] for index in order]
     return [AtMost(Sum(((a, 1.0),)), Sum(((b, 1.0),))) for a, b in pairs]
 
 
-# -- one is a sum of others -----------------------------------------------------------------------
+# -- sums -----------------------------------------------------------------------------------------
 
 
 def sums(schema: Schema, rows: Floats) -> list[Rule]:
@@ -117,14 +117,14 @@ def sums(schema: Schema, rows: Floats) -> list[Rule]:
         return []
     centred = rows[:, columns] - rows[:, columns].mean(axis=0)
     unit = centred / np.linalg.norm(centred, axis=0)
-    near = unit.T @ unit
+    correlation = unit.T @ unit
     out: list[Rule] = []
     span = np.zeros((0, len(columns)))
     for count in range(1, MAX_TERMS + 1):
         if count >= len(columns) or (count == MAX_TERMS and len(columns) > MAX_TRIPLES):
             break
         sets = np.array(list(combinations(range(len(columns)), count)))
-        for target, parts in exact_fits(near, sets):
+        for target, parts in exact_fits(correlation, sets):
             rule = simple_sum(schema, rows, columns[target], [columns[p] for p in parts])
             if rule is None:
                 continue
@@ -138,21 +138,21 @@ def sums(schema: Schema, rows: Floats) -> list[Rule]:
     return out
 
 
-def exact_fits(near: Floats, sets: np.ndarray[Any, np.dtype[np.int64]]) -> list[tuple[int, tuple[int, ...]]]:
-    """Pairs of a column and a set of others that determine it linearly, from the correlation matrix `near`;
-    combinations with positive weights first."""
+def exact_fits(correlation: Floats, sets: np.ndarray[Any, np.dtype[np.int64]]) -> list[tuple[int, tuple[int, ...]]]:
+    """Pairs of a column and a set of others that determine it linearly, from the `correlation` matrix; combinations
+    with positive weights first."""
     size = sets.shape[1]
-    inner = near[sets[:, :, None], sets[:, None, :]]
-    able = np.linalg.det(inner) > EXACT  # skip linearly dependent sets
-    sets, inner = sets[able], inner[able]
+    inner = correlation[sets[:, :, None], sets[:, None, :]]
+    independent = np.linalg.det(inner) > EXACT  # skip linearly dependent sets
+    sets, inner = sets[independent], inner[independent]
     if len(sets) == 0:
         return []
-    outer = near[sets]  # (sets, size, columns)
+    outer = correlation[sets]  # (sets, size, columns)
     weights = np.linalg.solve(inner, outer)
-    left = 1 - (weights * outer).sum(axis=1)
-    for place in range(size):
-        left[np.arange(len(sets)), sets[:, place]] = np.inf
-    hits = np.argwhere((left < EXACT) & (np.abs(weights).min(axis=1) > np.sqrt(EXACT)))
+    residual = 1 - (weights * outer).sum(axis=1)
+    for k in range(size):
+        residual[np.arange(len(sets)), sets[:, k]] = np.inf
+    hits = np.argwhere((residual < EXACT) & (np.abs(weights).min(axis=1) > np.sqrt(EXACT)))
     # totals before their terms: all factors are positive
     positive = [bool((weights[i, :, t] > 0).all()) for i, t in hits]
     order = sorted(range(len(hits)), key=lambda h: (not positive[h], tuple(hits[h])))
@@ -162,8 +162,8 @@ def exact_fits(near: Floats, sets: np.ndarray[Any, np.dtype[np.int64]]) -> list[
 def simple_sum(schema: Schema, rows: Floats, target: int, parts: list[int]) -> Equal | None:
     """The equation with factors of small denominators and a short constant, if it holds."""
     points = np.column_stack([rows[:, parts], np.ones(len(rows))])
-    found, *_ = np.linalg.lstsq(points, rows[:, target], rcond=None)
-    factors = [float(Fraction(float(w)).limit_denominator(MAX_DENOMINATOR)) for w in found[:-1]]
+    weights, *_ = np.linalg.lstsq(points, rows[:, target], rcond=None)
+    factors = [float(Fraction(float(w)).limit_denominator(MAX_DENOMINATOR)) for w in weights[:-1]]
     if not all(factors):
         return None
     feature = schema.features[target]
@@ -172,11 +172,11 @@ def simple_sum(schema: Schema, rows: Floats, target: int, parts: list[int]) -> E
     constant = round(rest, max(0, feature.digits))
     terms = tuple((schema.names[p], w) for p, w in zip(parts, factors, strict=True))
     rule = Equal(feature.name, Sum(terms, constant))
-    (kept,) = encode_rules(schema, [rule])
-    return None if (kept.violation(torch.as_tensor(rows)) > 0).any() else rule
+    (encoded,) = encode_rules(schema, [rule])
+    return None if (encoded.violation(torch.as_tensor(rows)) > 0).any() else rule
 
 
-# -- what a category decides ----------------------------------------------------------------------
+# -- dependences on a category --------------------------------------------------------------------
 
 
 def follows(schema: Schema, rows: Floats) -> list[Rule]:
@@ -201,7 +201,7 @@ def _decided(rules: list[Rule], feature: str, of: str) -> bool:
     return any(isinstance(r, Follows) and (r.feature, r.of) == (of, feature) for r in rules)
 
 
-# -- what one condition brings with it ------------------------------------------------------------
+# -- implications ---------------------------------------------------------------------------------
 
 
 def implications(schema: Schema, rows: Floats) -> list[Rule]:
@@ -220,8 +220,8 @@ def implications(schema: Schema, rows: Floats) -> list[Rule]:
     order = np.argsort(-weight, axis=None, kind="stable")[: min(MAX_TRIED, int((weight > 0).sum()))]
     out: list[Rule] = []
     covered = np.zeros_like(never)
-    for i, place in zip(*np.unravel_index(order, weight.shape), strict=True):
-        k = np.unique(owner)[place]
+    for i, group in zip(*np.unravel_index(order, weight.shape), strict=True):
+        k = np.unique(owner)[group]
         here = (expected[i] > 0) & (owner == k)
         if (covered[i] | covered[:, i])[here].all():  # the contrapositive has been added
             continue

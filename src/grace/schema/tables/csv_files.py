@@ -234,9 +234,9 @@ class CsvFile:
                     table.numbers(column)
             except GraceError as reason:
                 raise GraceError(f"{self.path}: {reason}") from reason
-        for form, found in table.formats.items():
+        for form, columns in table.formats.items():
             raise GraceError(
-                f"{self.path}: numbers of column {found[0]!r} are written with {form}, which a job does not read; "
+                f"{self.path}: numbers of column {columns[0]!r} are written with {form}, which a job does not read; "
                 f"{CONVERT}"
             )
 

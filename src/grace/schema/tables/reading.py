@@ -54,20 +54,20 @@ def _columns(path: Path, text: str, dialect: csv_files.Dialect) -> dict[str, Tex
     pieces: list[list[pd.Series[str]]] = []
     start = 0
     while block := list(islice(lines, BLOCK)):
-        odd = next((i for i, cells in enumerate(block) if len(cells) != len(names)), None)
-        if odd is not None:
+        bad = next((i for i, cells in enumerate(block) if len(cells) != len(names)), None)
+        if bad is not None:
             raise GraceError(
-                f"{path}, row {start + odd}: the line has {len(block[odd])} cells instead of {len(names)}; correct it, "
+                f"{path}, row {start + bad}: the line has {len(block[bad])} cells instead of {len(names)}; correct it, "
                 f"with quotation marks around cells that hold {dialect.separator!r}"
             )
         pieces.append([pd.Series(cells, dtype="str") for cells in zip(*block, strict=True)])
         start += len(block)
     if not pieces:
         raise GraceError(f"{path} has no rows: there is only a header")
-    whole = [pd.concat(parts, ignore_index=True) for parts in zip(*pieces, strict=True)]
-    found = {name: TextColumn.of(name, cells) for name, cells in zip(names, whole, strict=True)}
-    blank = [f"Unnamed: {i}" for i, name in enumerate(names) if name == f"Unnamed: {i}" and not found[name].distinct]
-    return {name: column for name, column in found.items() if name not in blank}
+    joined = [pd.concat(parts, ignore_index=True) for parts in zip(*pieces, strict=True)]
+    columns = {name: TextColumn.of(name, cells) for name, cells in zip(names, joined, strict=True)}
+    blank = [f"Unnamed: {i}" for i, name in enumerate(names) if name == f"Unnamed: {i}" and not columns[name].distinct]
+    return {name: column for name, column in columns.items() if name not in blank}
 
 
 def _parquet(path: Path) -> pd.DataFrame:

@@ -91,10 +91,10 @@ class TableFile:
     def stamps(self) -> list[tuple[int, ...]]:
         """Inode, size and modification time of each file, to detect changes."""
         try:
-            found = [file.stat() for file in self.files]
+            stats = [file.stat() for file in self.files]
         except OSError as reason:
             raise GraceError(f"{reason.filename} cannot be read: {reason.strerror}") from reason
-        return [(s.st_ino, s.st_size, s.st_mtime_ns) for s in found]
+        return [(s.st_ino, s.st_size, s.st_mtime_ns) for s in stats]
 
     def fingerprint(self) -> tuple[str, int]:
         """SHA-256 of all bytes, and the number of rows; for CSV the number of lines, an upper bound."""
@@ -291,14 +291,14 @@ def _regrouped(batches: Iterator[_Batch], size: int, done: frozenset[int]) -> It
                     tables.append(_row_range(batch.rows, start, stop))
                 lost += [x for x in batch.lost if start <= x.row < stop]
             if stop == (number + 1) * size:
-                found = part(stop)
-                if found is not None:
-                    yield found
+                finished = part(stop)
+                if finished is not None:
+                    yield finished
                 tables, lost, number = [], [], number + 1
             start = stop
-    found = part(stop)
-    if found is not None:
-        yield found
+    finished = part(stop)
+    if finished is not None:
+        yield finished
 
 
 def _row_range(rows: pa.Table, start: int, stop: int) -> pa.Table:

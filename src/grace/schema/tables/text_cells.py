@@ -109,19 +109,19 @@ def is_code(cells: Sequence[str]) -> bool:
 def sign_of(cell: str) -> str:
     """The currency, % or brackets around a number; empty for any other cell."""
     text = cell
-    found = []
+    signs = []
     if text.startswith("(") and text.endswith(")"):
-        text, found = text[1:-1], ["( )"]
+        text, signs = text[1:-1], ["( )"]
     marks = re.findall(rf"{CURRENCIES}|[%‰]", text)
     text = re.sub(rf"\s*(?:{CURRENCIES}|[%‰])\s*", "", text).strip()
-    found += marks
-    return found[0] if found and is_number(text.replace("- ", "-")) else ""
+    signs += marks
+    return signs[0] if signs and is_number(text.replace("- ", "-")) else ""
 
 
 def unit_of(cells: Sequence[str]) -> str:
     """The unit that follows all of many distinct numbers; else empty."""
-    found = [UNIT.fullmatch(cell) for cell in cells] if len(cells) > MIN_WITH_UNIT else [None]
-    units = {m[2] if m and is_number(m[1].strip()) else "" for m in found}
+    matches = [UNIT.fullmatch(cell) for cell in cells] if len(cells) > MIN_WITH_UNIT else [None]
+    units = {m[2] if m and is_number(m[1].strip()) else "" for m in matches}
     return units.pop() if len(units) == 1 else ""
 
 
@@ -149,9 +149,9 @@ def orders_of(cells: Sequence[str]) -> tuple[str, ...]:
     """The orders in which all cells are dates: "year first", or those of ORDERS; none if some cell is not a date."""
     if all(map(YEAR_FIRST.fullmatch, cells)):
         return ("year first",)
-    found = [YEAR_LAST.fullmatch(cell) for cell in cells]
-    pairs = {(int(m[1]), int(m[3])) for m in found if m}
-    if not all(found):
+    matches = [YEAR_LAST.fullmatch(cell) for cell in cells]
+    pairs = {(int(m[1]), int(m[3])) for m in matches if m}
+    if not all(matches):
         return ()
     fits = (all(b <= 12 for _, b in pairs), all(a <= 12 for a, _ in pairs))
     return tuple(order for order, fit in zip(ORDERS, fits, strict=True) if fit)
@@ -159,20 +159,20 @@ def orders_of(cells: Sequence[str]) -> tuple[str, ...]:
 
 def has_zone(cell: str) -> bool:
     """Whether the cell has a time zone."""
-    found = YEAR_FIRST.fullmatch(cell) or YEAR_LAST.fullmatch(cell)
-    return found is not None and found[6] is not None
+    match = YEAR_FIRST.fullmatch(cell) or YEAR_LAST.fullmatch(cell)
+    return match is not None and match[6] is not None
 
 
 def dates(cells: Sequence[str], order: str) -> pd.Series[Any]:
     """The cells, which must be dates in this order, as datetime64; NaT for days that do not exist."""
     form = YEAR_FIRST if order == "year first" else YEAR_LAST
-    written = []
+    iso = []
     for cell in cells:
-        found = form.fullmatch(cell)
-        assert found is not None
-        year, month, day = (found[i] for i in DATE_GROUPS[order])
-        clock = f"T{found[5]}" if found[5] else ""
-        clock = f"T0{found[5]}" if len(clock) > 2 and clock[2] == ":" else clock
-        written.append(f"{year}-{month:0>2}-{day:0>2}{clock}{found[6] or ''}")
+        match = form.fullmatch(cell)
+        assert match is not None
+        year, month, day = (match[i] for i in DATE_GROUPS[order])
+        clock = f"T{match[5]}" if match[5] else ""
+        clock = f"T0{match[5]}" if len(clock) > 2 and clock[2] == ":" else clock
+        iso.append(f"{year}-{month:0>2}-{day:0>2}{clock}{match[6] or ''}")
     zoned = bool(cells) and has_zone(cells[0])
-    return pd.Series(pd.to_datetime(pd.Series(written, dtype=object), format="ISO8601", errors="coerce", utc=zoned))
+    return pd.Series(pd.to_datetime(pd.Series(iso, dtype=object), format="ISO8601", errors="coerce", utc=zoned))

@@ -146,22 +146,20 @@ class Columns:
 
     def _chosen(self, column: TextColumn) -> text_cells.Reading:
         """The interpretation of a column as numbers; an error if it is ambiguous."""
-        found = column.readings
-        if len(found) == 1:
-            return found[0]
-        fitting = [reading for reading in found if self.points == {reading.format.point}]
+        candidates = column.readings
+        if len(candidates) == 1:
+            return candidates[0]
+        fitting = [reading for reading in candidates if self.points == {reading.format.point}]
         if len(fitting) == 1:
             return fitting[0]
-        if not self.points and found[0].format == text_cells.STANDARD and self.separator != ";":
-            return found[0]
-        values = [[float(v) for v in reading.values] for reading in found]
-        place = next(k for k in range(len(values[0])) if len({v[k] for v in values}) > 1)
-        ways = " or ".join(f"{v[place]:.12g}" for v in values)
-        cell = column.distinct[place]
-        raise column.wrong(
-            cell.__eq__,
-            f"may be {ways}, and no other column tells which; write numbers as 1234.5, or convert the table to Parquet",
-        )
+        if not self.points and candidates[0].format == text_cells.STANDARD and self.separator != ";":
+            return candidates[0]
+        values = [[float(v) for v in reading.values] for reading in candidates]
+        i = next(k for k in range(len(values[0])) if len({v[k] for v in values}) > 1)
+        texts = " or ".join(f"{v[i]:.12g}" for v in values)
+        cell = column.distinct[i]
+        remedy = "write numbers as 1234.5, or convert the table to Parquet"
+        raise column.wrong(cell.__eq__, f"may be {texts}, and no other column tells which; {remedy}")
 
     def dates(self, column: TextColumn) -> Any:
         """The dates of a column."""
@@ -176,11 +174,11 @@ class Columns:
             raise column.wrong(lambda cell: not text_cells.has_zone(cell), why)
         if orders[0] != "year first":
             self.orders.setdefault(orders[0], []).append(column.name)
-        found = text_cells.dates(column.distinct, orders[0])
-        if found.isna().any():
-            gone = column.distinct[int(found.isna().argmax())]
-            raise column.wrong(gone.__eq__, "is no day that there is; write dates as 2024-12-31")
-        return found.array.take(column.codes, allow_fill=True)
+        parsed = text_cells.dates(column.distinct, orders[0])
+        if parsed.isna().any():
+            invalid = column.distinct[int(parsed.isna().argmax())]
+            raise column.wrong(invalid.__eq__, "is no day that there is; write dates as 2024-12-31")
+        return parsed.array.take(column.codes, allow_fill=True)
 
     def _no_number(self, column: TextColumn, remedy: str) -> GraceError:
         if all(map(text_cells.is_number, column.distinct)):

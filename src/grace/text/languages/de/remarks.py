@@ -135,9 +135,9 @@ def note(remark: Mapping[str, Any], feature: Feature | None) -> str:
     value = shown(number, remark["value"])
     if remark["what"] == "filled":
         return f"{missing}; {value} wurde eingesetzt"
-    said = f"{feature.noun} {'sind' if feature.plural else 'ist'} {value}"
+    subject = f"{feature.noun} {'sind' if feature.plural else 'ist'} {value}"
     if remark["what"] == "fraction":
-        return f"{said}, keine ganze Zahl"
+        return f"{subject}, keine ganze Zahl"
     low, high = (shown(number, remark[end]) for end in ("low", "high"))
     lies = "liegen" if feature.plural else "liegt"
-    return f"{said} und {lies} außerhalb des erlaubten Bereichs von {low} bis {high}"
+    return f"{subject} und {lies} außerhalb des erlaubten Bereichs von {low} bis {high}"

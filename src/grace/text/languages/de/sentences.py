@@ -95,7 +95,7 @@ def _old(feature: Numeric) -> str:
 
 
 def _clauses(
-    parts: Sequence[ChangedFeature], verb: Callable[[Feature], str], say: Callable[[Feature, Difference], str]
+    parts: Sequence[ChangedFeature], verb: Callable[[Feature], str], state: Callable[[Feature, Difference], str]
 ) -> str:
     """Clauses grouped by their final verb: "A 3 statt 2 und B 1 statt 4 war sowie C 5 statt 6 waren"."""
     groups = grouped(parts, lambda part: verb(part.feature))
@@ -104,7 +104,7 @@ def _clauses(
         clauses = []
         for i, part in enumerate(same):
             again = i > 0 and same[i - 1].feature.phrase == part.feature.phrase
-            words = say(part.feature, part.difference)
+            words = state(part.feature, part.difference)
             clauses.append(words if again else f"{part.feature.phrase} {words}")
         out.append(f"{listed(clauses, AND)} {end}")
     last = "sowie" if len(groups) < len(parts) else AND
@@ -114,10 +114,10 @@ def _clauses(
 # -- what would have had to be different ------------------------------------------------------
 
 
-def _classed(facts: Facts, label: str, instead: str) -> str:
+def _classed(facts: Facts, label: str, other: str) -> str:
     """ "die Patientin als gutartig statt als bösartig eingestuft"."""
     before = "als " if "als {class}" in facts.verb else ""
-    return fill(facts.verb, f"{label} statt {before}{instead}", facts.row)
+    return fill(facts.verb, f"{label} statt {before}{other}", facts.row)
 
 
 def _then(facts: Facts) -> str:
@@ -129,9 +129,9 @@ def _follow_on(facts: Facts, *, then: bool) -> str:
     clauses, last = [], ""
     for part in facts.follow_on:
         new, old = value_words(part, measured, "etwa ")
-        instead = "und nicht" if isinstance(part.difference, NewCategory) else "statt"
+        conjunction = "und nicht" if isinstance(part.difference, NewCategory) else "statt"
         verb = "wären dann" if part.feature.plural else "wäre dann"
-        words = [*([] if verb == last else [verb]), new] if then else [old, instead, new]
+        words = [*([] if verb == last else [verb]), new] if then else [old, conjunction, new]
         clauses.append(" ".join([part.feature.phrase, *words]))
         last = verb
     return f" ({'' if then else 'und damit '}{listed(clauses, AND)})" if clauses else ""

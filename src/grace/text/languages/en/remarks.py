@@ -34,8 +34,8 @@ def minimum(limits: Limits, form: str) -> str:
     if limits.towards:
         done = f"could have led to {limits.towards}"
     within = f"Within these ranges{f' {AND} categories' if limits.categories else ''}"
-    said = ", ".join([within, *_conditions(limits)])
-    return f"{said}, no {count.get(limits.count, f'{limits.count} changes')} {done}{_at_least(limits)}."
+    conditions = ", ".join([within, *_conditions(limits)])
+    return f"{conditions}, no {count.get(limits.count, f'{limits.count} changes')} {done}{_at_least(limits)}."
 
 
 def one_change(limits: Limits, feature: Feature, size: str) -> str:
@@ -79,8 +79,8 @@ def reason(miss: Mapping[str, Any], limits: Limits) -> str:
     towards = f" in favour of {limits.towards}" if limits.towards else ""
     where = "the allowed ranges" if miss.get("own_ranges") else RANGES.get(miss["domain"], RANGES["central"])
     within = f"within {where}{f' {AND} categories' if limits.categories else ''}"
-    said = f"no contrast{towards}{_at_least(limits)} {exists} with at most {most} {within}"
-    return f"{', '.join([said, *_conditions(limits)])}; {_hint(miss['ways'], limits)}{_protected(limits)}"
+    missing = f"no contrast{towards}{_at_least(limits)} {exists} with at most {most} {within}"
+    return f"{', '.join([missing, *_conditions(limits)])}; {_hint(miss['ways'], limits)}{_protected(limits)}"
 
 
 def _protected(limits: Limits) -> str:
