@@ -169,7 +169,7 @@ def in_domain(judge: Judge, codes: Array) -> Array:
     out = np.ones(codes.shape, dtype=bool)
     for j, f in enumerate(judge.features):
         if isinstance(f, grace.Categorical):
-            out[:, j] = np.isin(codes[:, j], [k for k, c in enumerate(f.categories) if c in f.open])
+            out[:, j] = np.isin(codes[:, j], [k for k, c in enumerate(f.categories) if c in f.selectable])
         else:
             low, high = f.bounds
             out[:, j] = (codes[:, j] >= low) & (codes[:, j] <= high)

@@ -38,7 +38,7 @@ def allowed(task: Task, j: int, values: int) -> Floats:
     """Every category that may be chosen; of a number, both ends of its range and values in between that occur."""
     feature = task.schema.features[j]
     if isinstance(feature, Categorical):
-        return task.schema.open_codes(j).astype(np.float64)
+        return task.schema.selectable_codes(j).astype(np.float64)
     low, high = feature.bounds
     seen = np.unique(task.train[:, j])
     seen = seen[(seen >= low) & (seen <= high)]

@@ -16,7 +16,7 @@ from per_table import main
 
 import grace
 from grace import datasets
-from grace.schema.rules.keeping import broken
+from grace.schema.rules.keeping import broken_rules
 
 SHARES = (0.0, 0.05, 0.1, 0.25)
 TYPICAL = ("diabetes", "cancer95", "phoneme", "magic", "biodeg", "german_credit")
@@ -71,7 +71,10 @@ def run(name: str, rows: int) -> list[dict[str, object]]:
             begun = time.perf_counter()
             batch = explainer.explain(frame, **settings)
             seconds = time.perf_counter() - begun
-            wrong = broken(explainer.schema, batch.answers.contrast) & ~broken(explainer.schema, batch.answers.rows)
+            before, after = (
+                broken_rules(explainer.schema, rows) for rows in (batch.answers.rows, batch.answers.contrast)
+            )
+            wrong = after & ~before
             more = {"breaks": float(wrong.any(axis=1)[batch.success].mean()), "ms": 1000 * seconds / len(frame)}
             along = float(batch.followed.sum(axis=1)[batch.success].mean())
             lines.append({"asked": word, "along": along, **more, **figures(batch)})

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 import grace
 from grace import GraceError
-from grace.schema.parsing import DEEPEST, MOST_BYTES, Bound, fitted, read_json, read_text
+from grace.schema.parsing import MAX_BYTES, MAX_DEPTH, Bound, fitted, read_json, read_text
 from grace.schema.schema import Schema
 from hostile_onnx import endless_loop, network, recursive, swollen
 from saved_folder import asked, explainer, folder, rows
@@ -47,7 +47,7 @@ def grown_by() -> int:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" * 300 + "]" * 300])
 def test_deep_json(text: str) -> None:
-    with pytest.raises(GraceError, match=rf"the file is damaged: it is nested more than {DEEPEST} deep"):
+    with pytest.raises(GraceError, match=rf"the file is damaged: it is nested more than {MAX_DEPTH} deep"):
         read_json(text, "the file")
 
 
@@ -68,7 +68,7 @@ def test_json_that_cannot_be_meant(text: str, culprit: str) -> None:
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "large.json").open("wb") as stream:
-        stream.truncate(MOST_BYTES + 1)
+        stream.truncate(MAX_BYTES + 1)
     with pytest.raises(GraceError, match=r"large\.json is too large"):
         read_text(tmp_path / "large.json")
     with pytest.raises(GraceError, match="not a file"):

@@ -22,7 +22,7 @@ from grace.experiments.reproduction.subject import Subject
 from grace.study.lime import Lime
 from grace.text.languages import en
 from grace.text.precision import Delta, Direction, NewCategory, Ratio, Replacement, Within, difference
-from grace.text.sentence import room_of
+from grace.text.sentence import stable_interval
 from grace.text.vocabulary import feature_in
 
 HOMES = ("none", "owned", "rented")
@@ -212,8 +212,8 @@ def test_sentences_are_read_back_as_they_were_meant(credit: Subject, style: str)
         for (_, said), change in zip(told.moves, e.changes, strict=True):
             feature = feature_in(change.feature, "en", "en")
             ratios = isinstance(feature, Numeric) and en.has_ratios(feature)
-            room = room_of(change) if isinstance(feature, Numeric) else None
-            meant = difference(feature, change.old, change.new, style, ratios=ratios, room=room)
+            interval = stable_interval(change) if isinstance(feature, Numeric) else None
+            meant = difference(feature, change.old, change.new, style, ratios=ratios, interval=interval)
             assert type(said) is type(meant)
             if isinstance(said, Delta) and isinstance(meant, Delta):
                 assert (said.size, said.up) == (meant.size, meant.up)

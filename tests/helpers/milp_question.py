@@ -54,7 +54,7 @@ def cells_of(features: Sequence[Feature], row: Array, limits: Mapping[str, Any])
         rate = (limits.get("costs") or {}).get(feature.name, feature.cost)
         x = float(row[j])
         if isinstance(feature, Categorical):
-            chosen = feature.open if given is None else given
+            chosen = feature.selectable if given is None else given
             codes = [k for k, c in enumerate(feature.categories) if c in chosen and k != x]
             codes = [k for k in codes if (not up or k > x) and (not down or k < x)]
             rate = rate / (feature.spread or 1.0) if feature.ordered else rate

@@ -16,7 +16,7 @@ import grace
 from grace.problem.requirements.combined import realism
 from grace.problem.requirements.consequences import LEAST
 from grace.problem.requirements.dependence import FOLDS, PENALTY
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.text.sentence import number
 
 CLASSES = ["no", "yes"]

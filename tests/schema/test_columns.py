@@ -17,8 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 
 import grace
 from grace.methods import METHODS
-from grace.schema.columns import date_text, decode_column, dtype_of, encode_column, feature_of
-from grace.schema.numerals import shortest
+from grace.schema.columns import date_text, decode_column, dtype_of, encode_column, feature_of, shortest
 from reading import read
 from subsets import first
 

@@ -57,7 +57,7 @@ def fewest(explainer: grace.Explainer, row: np.ndarray, way: str) -> int:
     grades = [g for g in range(5) if (g >= row[0] if way == "up" else g <= row[0])]
     low, high = schema.bounds()
     numbers = [range(int(low[j]), int(high[j]) + 1) for j in (1, 2)]
-    every = np.array(list(product(grades, *numbers, schema.open_codes(3))), dtype=float)
+    every = np.array(list(product(grades, *numbers, schema.selectable_codes(3))), dtype=float)
     scores = explainer._scores(np.concatenate([row[None], every]))
     flips = scores[1:].argmax(axis=1) != scores[0].argmax()
     return int((every != row).sum(axis=1)[flips].min(initial=9))
@@ -102,7 +102,7 @@ def test_proofs_know_the_way(world: str, way: str) -> None:
         grades = [g for g in range(5) if (g >= encoded[i, 0] if way == "up" else g <= encoded[i, 0])]
         assert e.proof["box"]["grade"] == [GRADES[g] for g in grades]
         visits = range(int(schema.bounds()[0][2]), int(schema.bounds()[1][2]) + 1)
-        every = np.array(list(product(grades, [encoded[i, 1]], visits, schema.open_codes(3))), dtype=float)
+        every = np.array(list(product(grades, [encoded[i, 1]], visits, schema.selectable_codes(3))), dtype=float)
         flips = explainer._scores(every).argmax(axis=1) != explainer._scores(encoded[[i]]).argmax()
         counts = (every != encoded[i]).sum(axis=1)[flips]
         counts = counts[counts <= 2]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grace import Categorical, GraceError, Numeric, Schema
-from grace.schema.features import MANY_CATEGORIES, Feature, Value
+from grace.schema.features import MAX_CATEGORIES, Feature, Value
 from grace.text import languages
 
 pytestmark = pytest.mark.quick
@@ -131,7 +131,7 @@ JOBS = pd.DataFrame({"job": np.repeat(["clerk", "cook", "pilot", "soldier", "spy
 def test_rare_categories_are_not_chosen(domain: str | float, rare: tuple[str, ...]) -> None:
     schema = Schema.infer(JOBS, domain=domain)
     assert schema["job"].rare == rare
-    assert schema["job"].open == tuple(c for c in schema["job"].categories if c not in rare)
+    assert schema["job"].selectable == tuple(c for c in schema["job"].categories if c not in rare)
     again = Schema.from_json(schema.to_json())
     assert again == schema
     assert Schema.infer(JOBS, domain="minmax", like=schema)["job"].rare == ()
@@ -139,14 +139,14 @@ def test_rare_categories_are_not_chosen(domain: str | float, rare: tuple[str, ..
 
 def test_at_least_two_categories_stay() -> None:
     frame = pd.DataFrame({"c": np.repeat(["a", "b", "c"], [998, 1, 1])})
-    assert len(Schema.infer(frame)["c"].open) == 2
+    assert len(Schema.infer(frame)["c"].selectable) == 2
 
 
 def test_an_expert_opens_and_closes_categories() -> None:
     always = Schema(features=(Categorical(name="job", always=("spy",), never=("cook",)),))
-    assert Schema.infer(JOBS, like=always)["job"].open == ("clerk", "pilot", "spy")
+    assert Schema.infer(JOBS, like=always)["job"].selectable == ("clerk", "pilot", "spy")
     asked = Schema.infer(JOBS).constrain(ranges={"job": ["clerk", "soldier"]})
-    assert asked["job"].open == ("clerk", "soldier")
+    assert asked["job"].selectable == ("clerk", "soldier")
     with pytest.raises(GraceError, match="always='nun' is not one of its categories"):
         Categorical(name="job", categories=("a", "b"), always=("nun",))
 
@@ -447,7 +447,7 @@ def test_limits_add_up_and_no_limits_change_nothing() -> None:
     assert isinstance(age, Numeric)
     assert isinstance(ward, Categorical)
     assert (age.increase_only, age.cost, age.low, age.high, age.frozen) == (True, 2, None, 50, False)
-    assert ward.open == ("a",)
+    assert ward.selectable == ("a",)
     assert [f.name for f in once.features if f.frozen] == ["dose"]
 
 
@@ -473,7 +473,7 @@ def test_limits_add_up_and_no_limits_change_nothing() -> None:
         (lambda: Schema.from_dict({"features": [{"kind": "numeric"}]}), "name"),
         (lambda: Schema.from_dict({"target": "y"}), "features"),
         (lambda: Schema.from_json("{'features': []}"), "JSON"),
-        (lambda: infer([f"v{i}" for i in range(MANY_CATEGORIES + 1)]), "'f'.*1001 different"),
+        (lambda: infer([f"v{i}" for i in range(MAX_CATEGORIES + 1)]), "'f'.*1001 different"),
         (lambda: infer([np.nan, np.nan]), "'f'.*missing"),
         (lambda: infer([None, None], dtype="string"), "'f'.*missing"),
         (lambda: infer([1.0, np.inf]), "'f', row 1: .*infinite"),
@@ -494,6 +494,6 @@ def test_errors_say_what_is_wrong(make: Any, message: str) -> None:
 
 
 def test_as_many_categories_as_allowed() -> None:
-    feature = infer([f"v{i}" for i in range(MANY_CATEGORIES)])
+    feature = infer([f"v{i}" for i in range(MAX_CATEGORIES)])
     assert isinstance(feature, Categorical)
-    assert len(feature.categories) == MANY_CATEGORIES
+    assert len(feature.categories) == MAX_CATEGORIES

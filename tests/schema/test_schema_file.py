@@ -75,9 +75,8 @@ def behaviour(text: str) -> list[Any]:
     out += [t.tolist() for t in (*numbers, space.digits, space.is_integer, space.has_magnitude)]
     out.append(class_codes(FRAME["y"], schema.classes, "data").tolist())
     for f in schema.features:
-        out += (
-            [fill_value(f), f.sort, f.style] if isinstance(f, Numeric) else [fill_value(f), f.open, f.always, f.other]
-        )
+        out += [fill_value(f)]
+        out += [f.number_kind, f.style] if isinstance(f, Numeric) else [f.selectable, f.always, f.other]
         out += [repr(feature_in(f, schema.language, code)) for code in languages.names()]
     for code in languages.names():
         out += [row_words(schema, code), schema.language]
@@ -112,7 +111,8 @@ def test_every_edit_of_a_feature_counts_or_is_refused(name: str) -> None:
             feature = edited["features"][FEATURES.index(name)]
             before = feature.get(key, False)  # what is not written and no words is false
             same = before == value and isinstance(before, bool) == isinstance(value, bool)
-            if same or (key == "kind" and isinstance(known, Numeric) and value == known.sort):  # as the data suggest
+            # the kind of number may be what the data suggest
+            if same or (key == "kind" and isinstance(known, Numeric) and value == known.number_kind):
                 continue
             feature[key] = value
             if ignored(edited):

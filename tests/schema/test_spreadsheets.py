@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from grace.cli.terminal import write_batch
 from grace.scale.job_folder import JobFolder
 from grace.scale.results import rejects
-from grace.schema.files import defused, defused_frame, restored
+from grace.schema.files import escape_formula, escape_formulas, unescape_formula
 from grace.study.responses import Response, read_csv, to_csv
 from saved_folder import explainer, rows
 
@@ -23,23 +23,23 @@ PLAIN = ["", "a", "a=b", "1", "-1", "+2.5", "-1e-05", ".5", "it's", "x-y", "'quo
 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_text_that_starts_a_formula(text: str) -> None:
-    assert defused(text) == f"'{text}"
+    assert escape_formula(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("cell", [*PLAIN, -1, 2.5, None, True])
 def test_what_starts_none_stays_as_it_is(cell: object) -> None:
-    assert defused(cell) is cell
+    assert escape_formula(cell) is cell
 
 
 @given(st.text(alphabet="=+-@'\" \t\r\n1.ea", max_size=6))
 def test_what_is_defused_is_restored(text: str) -> None:
-    assert restored(defused(text)) == text
-    assert defused(text)[:1] not in ("=", "@", "\t", "\r", "\n")
+    assert unescape_formula(escape_formula(text)) == text
+    assert escape_formula(text)[:1] not in ("=", "@", "\t", "\r", "\n")
 
 
 def test_frames() -> None:
     frame = pd.DataFrame({"=a": ["=1", None, "x"], "n": [-1.5, 2, 3], "c": pd.Categorical(["+x", "y", "y"])})
-    out = defused_frame(frame.set_index(pd.Index(["@1", "b", "c"])))
+    out = escape_formulas(frame.set_index(pd.Index(["@1", "b", "c"])))
     assert list(out.columns) == ["'=a", "n", "c"]
     assert list(out.index) == ["'@1", "b", "c"]
     assert out.iloc[0].tolist() == ["'=1", -1.5, "'+x"]

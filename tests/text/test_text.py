@@ -212,7 +212,7 @@ def test_degrees(feature: Numeric | Categorical, old: float, new: float, style: 
 )
 def test_kinds_choose_the_degree(kind: str, parts: dict, style: str) -> None:
     feature = Numeric(name="f", **parts)
-    assert feature.sort == kind
+    assert feature.number_kind == kind
     assert precision.style_of(feature, "auto") == style
     assert precision.style_of(feature, None) == "exact"
     declared = replace(feature, style="relative")
@@ -226,9 +226,9 @@ def test_what_is_vague_has_limits() -> None:
     for (name, low, high), after in zip(precision.RATIOS, limits[1:], strict=True):
         assert high == after
         if name != "slightly":
-            centre = float(precision.said(name))
+            centre = float(precision.ratio_value(name))
             assert low < centre < high
-            assert max(1 - low / centre, high / centre - 1) <= precision.VAGUE + 1e-9
+            assert max(1 - low / centre, high / centre - 1) <= precision.MAX_ROUNDING + 1e-9
     assert ("2", 1.75, 2.25) in precision.RATIOS
 
 
@@ -245,7 +245,7 @@ NUMBERS = st.floats(-1e9, 1e9).filter(lambda v: v == 0 or abs(v) > 1e-9).map(lam
 @given(NUMBERS, NUMBERS)
 def test_values_that_are_rounded_stay_near_and_on_their_side(old: Decimal, new: Decimal) -> None:
     assume(old != new)
-    exactly, roughly = precision.replaced(old, new), precision.roughly(old, new)
+    exactly, roughly = precision.exact_pair(old, new), precision.rounded_pair(old, new)
     assert exactly.new == new
     assert not exactly.about_new
     assert abs(exactly.old - old) <= abs(old) * Decimal("0.0005")
@@ -260,9 +260,9 @@ def test_values_that_are_rounded_stay_near_and_on_their_side(old: Decimal, new: 
 @given(NUMBERS, NUMBERS)
 def test_a_difference_is_said_exactly_or_not_at_all(old: Decimal, new: Decimal) -> None:
     assume(old != new)
-    size = precision.sayable(replace(SHADE, decimals=10, spread=1.0), old, new)
+    size = precision.short_difference(replace(SHADE, decimals=10, spread=1.0), old, new)
     assert size is None or size == abs(new - old)
-    assert size is None or precision.width(size) <= max(precision.DIGITS, precision.width(new))
+    assert size is None or precision.n_digits(size) <= max(precision.DIGITS, precision.n_digits(new))
 
 
 # -- because, and other languages -----------------------------------------------------------------------

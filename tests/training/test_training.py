@@ -115,7 +115,7 @@ def test_missing_is_a_category_where_training_had_missing_cells(with_missing):
     frame, model = with_missing
     feature = model.schema["colour"]
     assert feature.categories == ("blue", "green", "red", MISSING)
-    assert feature.open == ("blue", "green", "red")
+    assert feature.selectable == ("blue", "green", "red")
     filled = model.impute(frame)
     assert (filled["colour"] == MISSING).tolist() == frame["colour"].isna().tolist()
     assert (model.predict(filled) == frame["label"]).mean() > 0.9  # without the missing cells: 0.7

@@ -141,7 +141,7 @@ def slow_proofs(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[str
     model = Served("own", explainer())
     real, ended = service.explain_batch, []
 
-    def ask(explainer: grace.Explainer, questions: list[service.Question]) -> list[service.Answer]:
+    def ask(explainer: grace.Explainer, questions: list[service.RowQuestion]) -> list[service.Answer]:
         until = time.monotonic() + (5 if questions[0].limits.get("budget") == 5 else 0)
         while time.monotonic() < until:
             check_cancelled()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from grace.schema.schema import Schema
-    from grace.text.sentence import Saying
+    from grace.text.sentence import TextOptions
 
 
 class Group(click.Group):
@@ -79,7 +79,7 @@ def main() -> None:
 @click.option("--method", type=click.Choice(METHOD_NAMES), default="search", show_default=True)
 @wording_options
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as JSON instead.")
-def demo(out: str, method: str, as_json: bool, wording: Saying) -> None:
+def demo(out: str, method: str, as_json: bool, wording: TextOptions) -> None:
     """Train the paper's network on breast-cancer data and explain the patient of its case study.
 
     \b
@@ -211,7 +211,8 @@ def train(
     from grace.explain.explainer import Explainer
     from grace.explain.store import check_place
     from grace.models.threshold import typed
-    from grace.schema.features import plain, tail_of
+    from grace.schema.domains import tail_of
+    from grace.schema.features import plain
 
     console = Console(stderr=True)
     ranges = None if domain is None else domain_of(domain)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from grace.cli.jobs import JobOptions
     from grace.explain.explanations import Explanations
     from grace.schema.schema import Schema
-    from grace.text.sentence import Saying
+    from grace.text.sentence import TextOptions
 
 PICTURES = (".png", ".pdf", ".svg")
 
@@ -97,7 +97,7 @@ def explain(
     rules: tuple[str, ...],
     no_rules: bool,
     follow: tuple[str, ...],
-    wording: Saying,
+    wording: TextOptions,
     job: JobOptions,
     limits: LimitOptions,
     **options: Any,

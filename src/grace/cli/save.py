@@ -79,7 +79,7 @@ def save(
     from grace.explain.store import check_place
     from grace.models.threshold import typed
     from grace.models.wrapping import wrap_file
-    from grace.schema.features import tail_of
+    from grace.schema.domains import tail_of
 
     tail_of(domain_of(domain))
     check_place(out, overwrite=force)

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grace.errors import GraceError
-from grace.schema.files import replacing, write_text
+from grace.schema.files import atomic_replace, write_text
 from grace.schema.parsing import comma_separated, read_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from grace.explain.explanation import Explanation
     from grace.explain.explanations import Explanations
     from grace.schema.schema import Schema
-    from grace.text.sentence import Saying
+    from grace.text.sentence import TextOptions
 
 
 STYLES = ("exact", "magnitude", "relative", "auto")
@@ -85,9 +85,9 @@ def category_option(command: Command) -> Command:
     )(command)
 
 
-def print_explanation(console: Console, e: Explanation, **wording: Unpack[Saying]) -> None:
+def print_explanation(console: Console, e: Explanation, **wording: Unpack[TextOptions]) -> None:
     """Print the changed features as a table, and the sentence."""
-    from grace.schema.shortening import shortened
+    from grace.schema.formatting import shortened
     from grace.text import languages, sentence
 
     schema_language = e.words.language
@@ -114,7 +114,7 @@ def print_explanation(console: Console, e: Explanation, **wording: Unpack[Saying
         console.print(f"{heads['note']}{note}.", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
-def print_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), **wording: Unpack[Saying]) -> None:
+def print_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), **wording: Unpack[TextOptions]) -> None:
     """Print each explanation under its row number and its cells in the columns `ids`; on a terminal, only the first of
     many."""
     abridged = len(batch) > MAX_SHOWN and console.is_terminal
@@ -182,17 +182,17 @@ def read_schema(path: str) -> Schema:
         raise GraceError(f"{path}: {error}") from error
 
 
-def write_batch(batch: Explanations, path: Path, **wording: Unpack[Saying]) -> None:
+def write_batch(batch: Explanations, path: Path, **wording: Unpack[TextOptions]) -> None:
     if path.suffix == ".jsonl":
         lines = (json.dumps(line, ensure_ascii=False) for line in batch.to_dicts(**wording))
         write_text(path, "".join(f"{line}\n" for line in lines))
         return
-    from grace.schema.files import defused_frame
+    from grace.schema.files import escape_formulas
 
-    with replacing(path) as temporary:
+    with atomic_replace(path) as temporary:
         frame = batch.to_frame(**wording)
         if path.suffix == ".csv":
-            defused_frame(frame).to_csv(temporary, index_label="row")
+            escape_formulas(frame).to_csv(temporary, index_label="row")
         else:
             frame.to_parquet(temporary)
 
@@ -202,7 +202,7 @@ def write_picture(e: Explanation, path: Path) -> None:
     if path.suffix == ".svg":
         write_text(path, e.to_svg())
         return
-    with replacing(path) as temporary:
+    with atomic_replace(path) as temporary:
         e.plot().savefig(temporary, format=path.suffix[1:], dpi=200)
 
 

@@ -21,7 +21,7 @@ from grace.experiments.results import Line, Results
 from grace.experiments.task import Answers, Method, Task, network_of, prepare
 from grace.methods import METHODS
 from grace.models.torch import TorchModel
-from grace.schema.features import Domain
+from grace.schema.domains import Domain
 from grace.schema.files import write_text
 
 RETRAINED = 5

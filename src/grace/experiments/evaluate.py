@@ -152,7 +152,7 @@ def contains(task: Task, rows: Floats) -> Bools:
     whole = np.array([isinstance(f, Numeric) and bool(f.integer) for f in task.schema.features])
     inside = (rows >= low - slack) & (rows <= high + slack) & (~whole | (np.abs(rows - np.round(rows)) <= slack))
     for j in np.flatnonzero(_categorical(task)):
-        inside[:, j] = np.isin(rows[:, j], task.schema.open_codes(int(j)))
+        inside[:, j] = np.isin(rows[:, j], task.schema.selectable_codes(int(j)))
     return np.asarray(inside)
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from grace.experiments.evaluate import HIGHER, LOWER, MEASURES, Verdict
 from grace.pictures.report import report_environment
-from grace.schema.files import defused_frame, write_text
+from grace.schema.files import escape_formulas, write_text
 
 REFERENCE = "search"
 ENOUGH = 0.5  # share of valid answers below which a peer's other figures are not "the best peer's"
@@ -132,8 +132,8 @@ class Results:
         """results.csv, pairs.csv, results.md and results.html in a directory."""
         place = Path(out)
         place.mkdir(parents=True, exist_ok=True)
-        write_text(place / "results.csv", defused_frame(self.frame()).to_csv(index=False, float_format="%.6g"))
-        write_text(place / "pairs.csv", defused_frame(self.pairs()).to_csv(index=False, float_format="%.6g"))
+        write_text(place / "results.csv", escape_formulas(self.frame()).to_csv(index=False, float_format="%.6g"))
+        write_text(place / "pairs.csv", escape_formulas(self.pairs()).to_csv(index=False, float_format="%.6g"))
         write_text(place / "results.md", self.markdown())
         write_text(place / "results.html", self.html())
 

@@ -28,7 +28,8 @@ from grace.models.torch import TorchModel
 from grace.problem.background import deciles
 from grace.problem.binding import query
 from grace.problem.target_range import TargetRange
-from grace.schema.features import Categorical, Domain, Floats
+from grace.schema.domains import Domain
+from grace.schema.features import Categorical, Floats
 from grace.schema.schema import Schema
 from grace.training import RECIPES, Recipe, fit
 
@@ -279,7 +280,7 @@ def _feature(schema: Schema, j: int) -> dict[str, Any]:
     """What a runner needs to know about a feature."""
     feature = schema.features[j]
     if isinstance(feature, Categorical):
-        return {"categories": len(feature.categories), "open": schema.open_codes(j).tolist()}
+        return {"categories": len(feature.categories), "open": schema.selectable_codes(j).tolist()}
     low, high = feature.bounds
     return {
         "low": low,

@@ -17,7 +17,7 @@ from grace.text import sentence
 if TYPE_CHECKING:
     from grace.explain.explanation import Explanation
     from grace.explain.explanations import Explanations
-    from grace.text.sentence import Saying
+    from grace.text.sentence import TextOptions
 
 
 Positions = npt.NDArray[np.int64]
@@ -66,7 +66,7 @@ def unique_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
 ROW = "row"
 
 
-def answer_table(batch: Explanations, **how: Unpack[Saying]) -> pd.DataFrame:
+def answer_table(batch: Explanations, **how: Unpack[TextOptions]) -> pd.DataFrame:
     """One line per answer, under the label of its row: what the rows had beside the features, the rank of the answer
     (1 is the first), classes, number of changes, the predicate, distance, probabilities, sentence and notes, and the
     old and new values of all features that some answer changes. A row without an answer has one line."""
@@ -87,7 +87,7 @@ def answer_table(batch: Explanations, **how: Unpack[Saying]) -> pd.DataFrame:
     return out.rename_axis(index=ROW) if index.nlevels == 1 and index.name is None else out
 
 
-def _line(e: Explanation, rank: int, how: Saying) -> dict[str, Any]:
+def _line(e: Explanation, rank: int, how: TextOptions) -> dict[str, Any]:
     known = e.sure and not e.wanted
     return {
         "rank": rank,

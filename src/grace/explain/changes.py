@@ -10,7 +10,7 @@ import numpy as np
 from grace.explain.explanation import Change
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Floats, Numeric, Value
-from grace.schema.rules.keeping import broken
+from grace.schema.rules.keeping import broken_rules
 from grace.schema.schema import Schema
 
 
@@ -19,7 +19,7 @@ def cell_of(feature: Feature, code: float) -> Value | None:
     if isinstance(feature, Categorical):
         cell = feature.categories[int(code)]
         return None if feature.gaps and cell == MISSING else cell
-    if code == feature.gap:
+    if code == feature.missing_code:
         return None
     return int(code) if feature.integer and float(code).is_integer() else float(code)
 
@@ -55,14 +55,14 @@ def remarks(schema: Schema, row: Floats, filled: Bools, brittle: Bools) -> Itera
         yield known if cell == MISSING else {"what": "filled", "feature": feature.name, "value": value}
     for j in np.flatnonzero(~schema.contains(row[None])[0]):
         feature = schema.features[j]
-        if isinstance(feature, Numeric) and row[j] != feature.gap:
+        if isinstance(feature, Numeric) and row[j] != feature.missing_code:
             ends = {"value": float(row[j]), "low": float(low[j]), "high": float(high[j])}
             said = {k: date_text(v) if is_date(feature) else v for k, v in ends.items()}
             if low[j] <= row[j] <= high[j]:
                 yield {"what": "fraction", "feature": feature.name, "value": said["value"]}
             else:
                 yield {"what": "outside", "feature": feature.name, **said}
-    for k in np.flatnonzero(broken(schema, row[None])[0]) if schema.rules else ():
+    for k in np.flatnonzero(broken_rules(schema, row[None])[0]) if schema.rules else ():
         yield {"what": "rule", "rule": str(schema.rules[k])}
     for j in np.flatnonzero(brittle):
         yield {"what": "brittle", "feature": schema.names[j]}

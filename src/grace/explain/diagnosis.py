@@ -12,7 +12,7 @@ import numpy as np
 
 from grace.problem.requirements.dependence import asked_for
 from grace.schema.limits import names_in
-from grace.schema.rules.keeping import broken
+from grace.schema.rules.keeping import broken_rules
 
 if TYPE_CHECKING:
     from grace.explain.explanations import Explanations
@@ -158,7 +158,7 @@ def limit_change(batch: Explanations, again: Explanations, place: int, changes: 
     if "confidence" in changes:
         return {"limit": "confidence"}
     if "rules" in changes:
-        wrong = broken(batch.schema, again.answers.contrast[[place]])[0]
+        wrong = broken_rules(batch.schema, again.answers.contrast[[place]])[0]
         names = [str(rule) for rule in batch.schema.rules]
         return {"limit": "rules", "value": [names[k] for k in np.flatnonzero(wrong)] or names}
     if "follow" in changes:

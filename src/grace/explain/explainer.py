@@ -36,12 +36,13 @@ from grace.problem.settings import Settings, settings_of
 from grace.problem.space import Space
 from grace.problem.target_range import TargetRange
 from grace.schema.columns import imputed
-from grace.schema.features import Domain, Floats, Value, plain, tail_of
+from grace.schema.domains import Domain, tail_of
+from grace.schema.features import Floats, Value, plain
 from grace.schema.frames import as_frame, join_first
 from grace.schema.groups import extra_of
-from grace.schema.parsing import MOST_SEED, whole_number
+from grace.schema.parsing import MAX_SEED, whole_number
 from grace.schema.rules import Ruling, rules_of
-from grace.schema.rules.keeping import completed, incomplete
+from grace.schema.rules.keeping import has_unlearnt_values, with_learnt_values
 from grace.schema.schema import Schema
 from grace.schema.sources import complete, schemas, source_of
 
@@ -79,7 +80,7 @@ class Explainer:
         **settings: Any,
     ) -> None:
         whole_number("keep", plain(keep), 1, MOST_KEPT)
-        whole_number("seed", plain(seed), 0, MOST_SEED)
+        whole_number("seed", plain(seed), 0, MAX_SEED)
         known = wrap(model)
         chosen = settings_of(Settings(), settings)
         like = known.schema if schema is None else schema
@@ -233,12 +234,12 @@ class Explainer:
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""
         schema = schema if rules is None else replace(schema, rules=rules_of(rules))
-        if not incomplete(schema):
+        if not has_unlearnt_values(schema):
             return schema
         if self.background_rows is None:
             raise GraceError("what follows a category is learnt from training rows; give train=, or the rule's values")
         source = self.background.source
-        return completed(schema, self.background_rows) if source is None else complete(schema, source)
+        return with_learnt_values(schema, self.background_rows) if source is None else complete(schema, source)
 
     def _problem(self, rows: Tensor, goal: Goal | None, schema: Schema, settings: Settings) -> Problem:
         space = self._space(schema, settings.distance)

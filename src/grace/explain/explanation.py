@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.explain.explanation_json import change_parts, explanation_parts
-from grace.schema.feature_json import feature_to_dict
 from grace.schema.features import Feature, Numeric, Value
 from grace.schema.parsing import read_json
 from grace.schema.schema import Schema
+from grace.schema.schema_file import feature_to_dict
 from grace.text import sentence
 from grace.text.vocabulary import feature_words, schema_words, with_class_words
 

@@ -7,9 +7,10 @@ from typing import Any, NotRequired, TypedDict
 
 from grace.errors import GraceError
 from grace.explain.diagnosis import ORDER
-from grace.schema.feature_json import feature_from_dict
-from grace.schema.features import Categorical, Domain, Feature, Numeric, Value
+from grace.schema.domains import Domain
+from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.parsing import Bound, fitted
+from grace.schema.schema_file import feature_from_dict
 
 LIMITS = ("method", *ORDER)
 LISTED = ("free", "rules")  # the limits whose values are names

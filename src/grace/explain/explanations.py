@@ -27,7 +27,7 @@ from grace.problem.requirements.plausible import plausibility
 from grace.problem.requirements.robust import validity
 from grace.schema.features import Bools, Floats, plain
 from grace.schema.schema import Schema
-from grace.text.sentence import Saying
+from grace.text.sentence import TextOptions
 from grace.text.vocabulary import class_caption, ranges, with_class_words
 
 if TYPE_CHECKING:
@@ -232,11 +232,11 @@ class Explanations:
         farther out; NaN where there is none."""
         return plausibility(self.explainer._view, self.answers)
 
-    def to_frame(self, **how: Unpack[Saying]) -> pd.DataFrame:
+    def to_frame(self, **how: Unpack[TextOptions]) -> pd.DataFrame:
         """One line per answer, see `answer_table`; said as `Explanation.text` would with the same arguments."""
         return answer_table(self, **how)
 
-    def to_dicts(self, **how: Unpack[Saying]) -> Iterator[dict[str, Any]]:
+    def to_dicts(self, **how: Unpack[TextOptions]) -> Iterator[dict[str, Any]]:
         """Each explanation as a dict, with the label of its row as "index" and, if there are any, its cells that are no
         features as "extra"; `how` is for its "text"."""
         for i, e in enumerate(self):
@@ -244,7 +244,7 @@ class Explanations:
             said = {"text": e.text(**how)} if how else {}
             yield {"index": plain(self.index[i]), **beside, **e.to_dict(), **said}
 
-    def to_json(self, **how: Unpack[Saying]) -> str:
+    def to_json(self, **how: Unpack[TextOptions]) -> str:
         return json.dumps(list(self.to_dicts(**how)), ensure_ascii=False, indent=1)
 
     # -- pictures -----------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from grace.problem.answers import NOT_ASKED, Answers
 from grace.proofs.certificate import PROVEN
 from grace.schema.features import Categorical, Feature, Floats, Numeric, plain
 from grace.schema.schema import Schema
-from grace.text.languages import MOST_NAMED
-from grace.text.sentence import MINIMUM
+from grace.text.languages import MAX_NAMED
+from grace.text.sentence import MINIMAL
 
 if TYPE_CHECKING:
     from grace.explain.explanations import Explanations
@@ -30,7 +30,7 @@ def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] |
         return None
     schema, model, row = batch.schema, batch.explainer.model, a.rows[i]
     return {
-        "verdict": (MINIMUM if a.success[i] else "impossible") if a.proof[i] == PROVEN else "open",
+        "verdict": (MINIMAL if a.success[i] else "impossible") if a.proof[i] == PROVEN else "open",
         "changes": int(a.changed[i].sum()) if a.success[i] else batch.call["max_features"],
         "distance_at_least": float(a.nearest[i]) if a.success[i] else None,
         "domain": batch.call["domain"],
@@ -86,7 +86,7 @@ def _names(record: Mapping[str, Any]) -> Iterator[str]:
     fixed = (*record.get("frozen", ()), *record.get("missing", ()))
     ways = (record.get(part, ()) for part in ("protected", "increase_only", "decrease_only"))
     for some in (fixed, *ways):
-        yield from some if len(some) <= MOST_NAMED else ()
+        yield from some if len(some) <= MAX_NAMED else ()
 
 
 def _against(batch: Explanations, i: int) -> Any:
@@ -97,7 +97,7 @@ def _against(batch: Explanations, i: int) -> Any:
 def _closed(schema: Schema) -> dict[str, list[Any]]:
     """The categories that a change may not choose."""
     features = [f for f in schema.features if isinstance(f, Categorical) and not f.fixed]
-    closed = {f.name: [c for c in f.categories if c not in f.open] for f in features}
+    closed = {f.name: [c for c in f.categories if c not in f.selectable] for f in features}
     return {name: some for name, some in closed.items() if some}
 
 

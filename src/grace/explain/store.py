@@ -32,7 +32,7 @@ from grace.models.wrapping import TASKS
 from grace.problem.background import Background
 from grace.problem.binding import random_rows
 from grace.schema.features import Categorical
-from grace.schema.groups import flat, has_groups
+from grace.schema.groups import has_groups, ungrouped
 from grace.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
 
 def _network(where: Path, head: dict[str, Any], grouped: Schema) -> TorchModel:
     schema = _schema(head.get("model_schema"), where / HEAD)
-    check_alike(schema, grouped if has_groups(schema) else flat(grouped), where / HEAD)
+    check_alike(schema, grouped if has_groups(schema) else ungrouped(grouped), where / HEAD)
     hidden, classes = head["network"]["hidden"], len(head["classes"]) or 1
     if len(hidden) > MOST_LAYERS or not all(1 <= size <= MOST_UNITS for size in hidden):
         raise GraceError(f"{where / HEAD} is damaged: hidden layers have 1 to {MOST_UNITS:,} units")

@@ -15,9 +15,9 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.models.files import ModelFile
 from grace.models.threshold import Cutoffs
-from grace.schema.columns import imputed, is_small
+from grace.schema.columns import imputed, is_low_precision
 from grace.schema.features import Categorical, Floats, Numeric, Value, plain
-from grace.schema.frames import as_frame, join_first, said
+from grace.schema.frames import as_frame, cell_repr, join_first
 from grace.schema.groups import extra_columns
 from grace.schema.schema import Schema
 
@@ -181,7 +181,7 @@ def _filled_in(feature: Numeric | Categorical, other: Numeric | Categorical | No
     if isinstance(feature, Numeric) and isinstance(other, Numeric):
         if feature.spread is None:
             return other
-        return replace(feature, dtype=other.dtype) if is_small(other) and not feature.dtype else feature
+        return replace(feature, dtype=other.dtype) if is_low_precision(other) and not feature.dtype else feature
     return other if isinstance(other, Categorical) and not getattr(feature, "categories", True) else feature
 
 
@@ -215,7 +215,7 @@ def class_codes(
     for i, label in enumerate(labels):
         scalar = plain(label)
         if scalar not in known:
-            raise GraceError(f"{what}: unknown class {said(label)}; the classes are {join_first(classes, 20)}")
+            raise GraceError(f"{what}: unknown class {cell_repr(label)}; the classes are {join_first(classes, 20)}")
         codes[i] = known[scalar]
     return codes
 

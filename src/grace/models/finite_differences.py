@@ -21,8 +21,8 @@ def estimated(
     here = margins(scores)
     if moving is None:
         moving = torch.ones_like(rows, dtype=torch.bool)
-    gap = torch.tensor([f.gap if isinstance(f, Numeric) else torch.nan for f in schema.features], dtype=rows.dtype)
-    moving = moving & (rows != gap)  # a missing cell has no slope
+    codes = [f.missing_code if isinstance(f, Numeric) else torch.nan for f in schema.features]
+    moving = moving & (rows != torch.tensor(codes, dtype=rows.dtype))  # a missing cell has no slope
     numeric = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric)]
     slopes = here.new_zeros(*here.shape, len(numeric))
     open_ = moving[:, numeric].clone()

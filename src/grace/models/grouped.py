@@ -11,7 +11,7 @@ from torch import Tensor
 from grace.models.base import Margins, Model
 from grace.models.predictor import Predictor
 from grace.schema.features import Categorical
-from grace.schema.groups import flat, has_groups, places
+from grace.schema.groups import column_positions, has_groups, ungrouped
 from grace.schema.schema import Schema
 
 
@@ -25,7 +25,7 @@ class Grouped(Model):
         self.tolerance, self.black_box = model.tolerance, model.black_box
         self.no_probabilities_because, self.cutoffs = model.no_probabilities_because, model.cutoffs
         self.subject, self.file = model.subject, model.file
-        self._places = places(schema)
+        self._places = column_positions(schema)
         self.cache: dict[str, Any] = {}  # what others have made of the model, until `refresh`
 
     def places(self) -> list[tuple[int, ...]]:
@@ -51,7 +51,7 @@ class Grouped(Model):
 
     def _order(self) -> list[int]:
         """Where the coordinates of the grouped space stand among the model's: numbers first, then categories."""
-        inner = flat(self._need_schema()).features
+        inner = ungrouped(self._need_schema()).features
         numeric = [j for j, f in enumerate(inner) if not isinstance(f, Categorical)]
         known, start = self.model.vectors(), len(numeric)
         at = {j: [place] for place, j in enumerate(numeric)}
@@ -78,7 +78,7 @@ class Grouped(Model):
 
     def bind(self, schema: Schema, rows: Tensor) -> None:
         self.schema = schema
-        self.model.bind(flat(schema), self.columns(rows))
+        self.model.bind(ungrouped(schema), self.columns(rows))
         self.classes, self.tolerance = self.model.classes, self.model.tolerance
         self.no_probabilities_because, self.cutoffs = self.model.no_probabilities_because, self.model.cutoffs
 

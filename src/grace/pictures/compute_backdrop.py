@@ -11,7 +11,7 @@ import torch
 from grace.models.base import checked_scores
 from grace.pictures.backdrop import SIDES, Backdrop, Curve, Histogram, Map
 from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric
-from grace.text.vocabulary import Range, reached
+from grace.text.vocabulary import Range, depth_inside
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
@@ -83,7 +83,7 @@ def compute_backdrop(
 
 def range_scores(scores: Floats, asked_for: Range) -> Floats:
     """Predicted numbers (n, 1) as scores (n, 2) of the classes outside and inside the target range."""
-    margin = reached(scores[:, 0], asked_for)
+    margin = depth_inside(scores[:, 0], asked_for)
     return np.stack([np.zeros(len(margin)), margin + 1e-12], axis=1)
 
 
@@ -169,7 +169,7 @@ def histogram(feature: Feature, values: Floats, low: float, high: float) -> tupl
         edges = low - 0.5 + width * np.arange(np.ceil((high - low + 1) / width) + 1)
     else:
         edges = np.linspace(low, high, BINS + 1)
-    values = values[values != feature.gap]
+    values = values[values != feature.missing_code]
     bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     return tuple(edges.tolist()), tuple(np.bincount(bins, minlength=len(edges) - 1).tolist())
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from grace.schema.features import Floats
-from grace.schema.shortening import cut_middle
+from grace.schema.formatting import cut_middle
 from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
 

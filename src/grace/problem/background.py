@@ -22,7 +22,7 @@ from grace.schema.features import Floats, Numeric, Value
 from grace.schema.frames import numbers
 from grace.schema.information import discretise, quantile_cuts, raw_symbols, su_matrix
 from grace.schema.schema import Schema
-from grace.schema.sources import Places, Source, encoded_blocks
+from grace.schema.sources import RowIndices, Source, encoded_blocks
 
 MOST_BACKGROUND = 20_000
 LEAST_OF_CLASS = 1000  # background rows that a class has for sure, if it has so many
@@ -97,7 +97,7 @@ class Background:
         return su_matrix(raw_symbols(self.rows))
 
 
-def stratified_sample(classes: Places, order: Places, most: int) -> Places:
+def stratified_sample(classes: RowIndices, order: RowIndices, most: int) -> RowIndices:
     """Which rows are kept, in rising order: the first `most` of the order, but of a class that is rare among them as
     many as LEAST_OF_CLASS, if it has so many, and no more than an equal share."""
     ordered = classes[order]
@@ -141,7 +141,7 @@ def class_median_cells(model: Model, schema: Schema, medians: Floats, found: Ans
     if len(ask):
         tried = np.where(changed, typical, found.contrast)[ask]
         kept = ask[query(model, tried).argmax(axis=1) == wanted[ask]]
-        gap = np.array([f.gap if isinstance(f, Numeric) else np.nan for f in schema.features])
+        gap = np.array([f.missing_code if isinstance(f, Numeric) else np.nan for f in schema.features])
         out[kept] = np.where(changed & (typical != gap), typical, np.nan)[kept]
     return out
 

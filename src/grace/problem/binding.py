@@ -16,7 +16,8 @@ from grace.models.checking import LayersDifferError, warn_if_unsteady
 from grace.models.predictor import Predictor
 from grace.models.relu import check_layers
 from grace.schema.columns import imputed
-from grace.schema.features import Categorical, Domain, Floats
+from grace.schema.domains import Domain
+from grace.schema.features import Categorical, Floats
 from grace.schema.frames import join_first
 from grace.schema.schema import Schema
 from grace.schema.sources import Source, schemas

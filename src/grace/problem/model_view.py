@@ -18,7 +18,8 @@ from grace.problem.problem import BackgroundRows
 from grace.problem.requirements.dependence import Learner
 from grace.problem.requirements.plausible import Typicality
 from grace.problem.space import Space
-from grace.schema.features import Domain, Floats
+from grace.schema.domains import Domain
+from grace.schema.features import Floats
 from grace.schema.schema import Schema
 
 

@@ -11,7 +11,7 @@ from grace.problem.budget import bytes_of
 from grace.problem.requirements.dependence import Follow, checked_follow
 from grace.problem.space import NORMS
 from grace.schema.features import plain
-from grace.schema.limits import ASKED
+from grace.schema.limits import EXPLAIN_ARGUMENTS
 from grace.schema.parsing import shown, whole_number
 
 MOST = 1_000_000  # features, answers, steps and neighbours that can be asked for
@@ -88,7 +88,8 @@ def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:
     known = vars(base)
     for name in changes:
         if name not in known:
+            others = ", ".join(EXPLAIN_ARGUMENTS)
             raise GraceError(
-                f"there is no setting {name!r}; settings are {', '.join(known)}; explain also takes {', '.join(ASKED)}"
+                f"there is no setting {name!r}; settings are {', '.join(known)}; explain also takes {others}"
             )
     return replace(base, **changes)

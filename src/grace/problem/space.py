@@ -49,7 +49,7 @@ class Space:
         self.downward = tensor([f.decrease_only for f in schema.features], torch.bool)
         self.one_way = any(f.increase_only or f.decrease_only for f in schema.features)
         self.spread = tensor([f.spread or 1.0 for f in schema.features])
-        self.gap = tensor([f.gap if isinstance(f, Numeric) else torch.nan for f in schema.features])
+        self.gap = tensor([f.missing_code if isinstance(f, Numeric) else torch.nan for f in schema.features])
         self.has_magnitude = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
         self.has_unordered = any(isinstance(f, Categorical) and not f.ordered for f in schema.features)
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
@@ -70,7 +70,7 @@ class Space:
             vector = (vectors or {}).get(j)
             table = torch.eye(count, dtype=torch.float64) if vector is None else vector.detach()
             self.vectors[j] = tensor(table)
-            self.choices[j] = tensor(schema.open_codes(j), torch.int64)
+            self.choices[j] = tensor(schema.selectable_codes(j), torch.int64)
             if feature.increase_only or feature.decrease_only:
                 apart_from = [k for k, c in enumerate(feature.categories) if c in (MISSING, feature.other or MISSING)]
                 self.codes_outside_order[j] = tensor(apart_from, torch.int64)

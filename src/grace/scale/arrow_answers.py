@@ -16,9 +16,9 @@ from grace.proofs.certificate import PROVEN
 from grace.scale.extra_columns import ExtraColumns
 from grace.scale.question import JobQuestion
 from grace.scale.rejected_rows import Reject, bisect_failures, split_rejects
-from grace.schema.columns import MOST_EXACT, SPANS, TIMES, is_date, is_small
+from grace.schema.columns import DURATION_PREFIXES, MAX_EXACT_INTEGER, TIMESTAMP_PREFIXES, is_date, is_low_precision
 from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of
-from grace.schema.groups import flat
+from grace.schema.groups import ungrouped
 from grace.schema.tables.table_file import ROW, Part
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def answer_schema(explainer: Explainer, question: JobQuestion) -> pa.Schema:
     if question.settings.get("prove", explainer.settings.prove):
         fields.append(("proven", pa.bool_()))
     fields += [("text", pa.string()), ("notes", pa.string())]
-    for f in flat(explainer.schema).features:
+    for f in ungrouped(explainer.schema).features:
         old, new = _type_of_feature(f, in_domain=False), _type_of_feature(f, in_domain)
         fields += [(OLD + f.name, old), (NEW + f.name, new)]
     return pa.schema(fields)
@@ -113,7 +113,7 @@ def to_arrow(batch: Explanations, question: JobQuestion) -> pa.Table:
         changed = a.contrast[:, j] != a.rows[:, j]
         for name in columns_of(feature):
             for prefix, frame in values.items():
-                cells = pd.Series(codes[prefix][:, j]) if is_small(feature) else frame[name]  # as in sentences
+                cells = pd.Series(codes[prefix][:, j]) if is_low_precision(feature) else frame[name]  # as in sentences
                 columns[prefix + name] = _sparse(cells, changed, schema.field(prefix + name).type)
     return pa.table({f.name: columns[f.name] for f in schema}, schema=schema)
 
@@ -189,11 +189,11 @@ def _type_of_feature(feature: Feature, in_domain: bool) -> pa.DataType:
 
     if not isinstance(feature, Numeric):
         return _type_of(feature.categories)
-    if is_date(feature) and not feature.dtype.startswith(TIMES):
+    if is_date(feature) and not feature.dtype.startswith(TIMESTAMP_PREFIXES):
         return pa.date32()
-    if feature.dtype.startswith(SPANS):
+    if feature.dtype.startswith(DURATION_PREFIXES):
         return pa.duration("us")
     if is_date(feature):
         return pa.timestamp("us", "UTC" if "," in feature.dtype else None)
-    whole = bool(feature.integer) and in_domain and max(map(abs, feature.bounds)) <= MOST_EXACT
+    whole = bool(feature.integer) and in_domain and max(map(abs, feature.bounds)) <= MAX_EXACT_INTEGER
     return pa.int64() if whole else pa.float64()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from grace.errors import GraceError
 from grace.explain.answer_table import unique_names
 from grace.schema.frames import join_first
-from grace.schema.tables.arrow import decoded
+from grace.schema.tables.arrow import bytes_to_text
 from grace.schema.tables.table_file import ROW, TableFile
 
 if TYPE_CHECKING:
@@ -72,6 +72,6 @@ def _cast(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     if pa.types.is_binary(cells.type) and pa.types.is_string(kind):
-        cells = decoded(cells)
+        cells = bytes_to_text(cells)
         return pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells)
     return cells if cells.type == kind else cells.cast(kind)

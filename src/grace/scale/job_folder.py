@@ -37,7 +37,7 @@ from grace.scale.part_records import (
     records_of_manifest,
     rejects_file,
 )
-from grace.schema.files import defused, hash_if_exists, hash_of_file, remove, write_durably
+from grace.schema.files import escape_formula, hash_if_exists, hash_of_file, remove, write_durably
 from grace.schema.parsing import fitted, read_json, read_text
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _csv_lines(rejects: Sequence[tuple[Any, ...]]) -> bytes:
     """The header and the rejected rows as CSV."""
     out = io.StringIO()
     lines = [("row", "column", "reason"), *rejects]
-    csv.writer(out, lineterminator="\n").writerows([[defused(cell) for cell in line] for line in lines])
+    csv.writer(out, lineterminator="\n").writerows([[escape_formula(cell) for cell in line] for line in lines])
     return out.getvalue().encode()
 
 

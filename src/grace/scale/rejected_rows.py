@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import DATES, SPANS, encode_column
+from grace.schema.columns import TEMPORAL_PREFIXES, encode_column
 from grace.schema.features import Feature, Numeric
-from grace.schema.frames import category_cells, said
-from grace.schema.groups import flat
+from grace.schema.frames import category_cells, cell_repr
+from grace.schema.groups import ungrouped
 from grace.schema.schema import Schema
-from grace.schema.tables.arrow import decoded, first_line
+from grace.schema.tables.arrow import bytes_to_text, first_line
 from grace.schema.tables.table_file import ROW, Part
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def split_rejects(part: Part, schema: Schema, *, missing: bool = False) -> tuple
     rejects = [Reject(x.row, None, x.reason) for x in part.lost]
     if part.rows is None or len(part.rows) == 0:
         return None, rejects
-    schema = flat(schema)  # groups of columns are checked when the row is explained
+    schema = ungrouped(schema)  # groups of columns are checked when the row is explained
     frame = typed_frame(part.rows, schema)
     try:
         schema.encode(frame, missing=missing)
@@ -65,7 +65,7 @@ def _bad_cells(column: pd.Series[Any], feature: Feature, missing: bool) -> dict[
     codes, cells = _distinct(column)
     _, found = bisect_failures(cells, check)
     start = f"column {feature.name!r}, row "
-    reasons = {c: r.removeprefix(f"{start}{said(c)}: ").partition(";")[0] for c, r in found.items()}
+    reasons = {c: r.removeprefix(f"{start}{cell_repr(c)}: ").partition(";")[0] for c, r in found.items()}
     wrong = np.isin(codes, list(reasons))
     return {int(row): reasons[c] for row, c in zip(column.index[wrong], codes[wrong], strict=True)}
 
@@ -108,11 +108,11 @@ def _column(cells: pa.ChunkedArray, feature: Feature) -> Any:
     import pyarrow as pa
 
     if pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type):
-        cells = decoded(cells)
+        cells = bytes_to_text(cells)
     if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
         return cells.to_pandas().array
     if isinstance(feature, Numeric):
-        return cells.to_pandas().array if feature.dtype.startswith((*DATES, *SPANS)) else _numbers(cells)
+        return cells.to_pandas().array if feature.dtype.startswith(TEMPORAL_PREFIXES) else _numbers(cells)
     return category_cells(cells.to_pandas(), feature)
 
 

@@ -11,7 +11,7 @@ from grace.errors import GraceError
 from grace.scale.integrity import REPAIR, Damage, part_files, unexpected_files
 from grace.scale.job_folder import MANIFEST, PREVIOUS_FORMAT, JobFolder
 from grace.scale.part_records import ANSWERS, PartRecord, answers_file, finished_parts, record_file, rejects_file
-from grace.schema.files import restored
+from grace.schema.files import unescape_formula
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +49,8 @@ def rejects(folder: str | Path, *, check: bool = True) -> pd.DataFrame:
     where = Path(folder)
     records = _records(where, check)
     types = {"row": "int64", "column": "object", "reason": "object"}
-    how: dict[str, Any] = {"dtype": {"row": types["row"]}, "converters": dict.fromkeys(("column", "reason"), restored)}
+    how: dict[str, Any] = {"dtype": {"row": types["row"]}}
+    how["converters"] = dict.fromkeys(("column", "reason"), unescape_formula)
     parts = [
         pd.read_csv(io.BytesIO(_content(where, name, record if check else None)), keep_default_na=False, **how).astype(
             types

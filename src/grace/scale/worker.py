@@ -24,7 +24,7 @@ from grace.problem.budget import LEAST, usual
 from grace.scale.job_folder import JobFolder
 from grace.scale.question import JobQuestion
 from grace.schema.tables.arrow import first_line
-from grace.schema.tables.table_file import Lost, Part
+from grace.schema.tables.table_file import MalformedRow, Part
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
@@ -81,7 +81,7 @@ def part_from_message(head: Mapping[str, Any], body: bytes) -> Part:
     import pyarrow as pa
 
     rows = pa.ipc.open_stream(body).read_all() if body else None
-    return Part(head["part"], head["start"], head["stop"], rows, tuple(Lost(**x) for x in head["lost"]))
+    return Part(head["part"], head["start"], head["stop"], rows, tuple(MalformedRow(**x) for x in head["lost"]))
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:

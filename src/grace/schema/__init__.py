@@ -1,18 +1,18 @@
 """Features and their domains, tables as rows of numbers, and reading tables.
 
-schema          Schema: the features of a table, dom(X); encodes and decodes rows
-features        Numeric and Categorical: range, kind, words; feature_checks validates their parts, feature_json is JSON
-columns         one column as numbers and back; imputation of missing cells
-quantiles       the range of a domain
-groups          one-hot columns that are one feature
-limits          what a call may change; names that look like protected attributes
-rules/          rules between features
-information     entropy, MDLP bins, symmetrical uncertainty (SU)
-sources         training rows, in a frame or in Parquet of any size
-schema_file     the schema as a file to edit; words checks its words
-frames          anything tabular as a DataFrame
-tables/         reads CSV and Parquet
-files           atomic writes, hashes, CSV cells without formulas
-parsing         values from untrusted JSON, by declared types
-numerals        numbers as people write them; shortening cuts long names
+schema       Schema: the features of a table, dom(X); encodes and decodes rows
+features     Numeric and Categorical: range, kind, words
+domains      the range of training values that a domain allows
+columns      one column as float64 and back; imputation of missing cells
+groups       one-hot columns that are one feature
+limits       constraints on what a call may change; names that look like protected attributes
+rules/       rules between features
+information  entropy, MDLP bins, symmetrical uncertainty (SU)
+sources      training rows, in a frame or in Parquet of any size
+schema_file  features and schemas as JSON, and as a file to edit; words validates their words
+frames       anything tabular as a DataFrame
+tables/      reads CSV and Parquet
+files        atomic writes, hashes, CSV cells without formulas
+parsing      values from untrusted JSON, by declared types
+formatting   numbers, names and schemas as short text
 """

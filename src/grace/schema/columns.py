@@ -1,5 +1,6 @@
-"""Columns as numbers and back, in the type they came in: whole and nullable numbers, booleans, ordered and other
-categories, text, dates and lengths of time. A date is the number of days since 1970, a length of time one of days.
+"""Columns as float64 and back to their dtype: numbers, booleans, categories, text, dates and durations.
+
+A date is the number of days since 1970-01-01, a duration a number of days.
 """
 
 from __future__ import annotations
@@ -10,41 +11,44 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.features import MISSING, Categorical, Domain, Feature, Floats, Numeric, Value
-from grace.schema.frames import codes_of, numbers, said
-from grace.schema.numerals import shortest
+from grace.schema.domains import Domain
+from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value
+from grace.schema.frames import cell_repr, codes_of, numbers
 
-MOST_EXACT = 2.0**53  # whole numbers up to here are exact in float64
-MOST_CLASSES = 50  # different numbers that a target may have and be taken for classes
-EARLIEST, LATEST = -719_162, 2_900_000  # days since 1970 that are written as dates: the years 1 to 9909
-FEW = 4  # rows whose cells are looked at faster than the types of the columns
-TIMES = ("datetime64", "timestamp[")  # how the types of dates with a time of day begin: of pandas and Arrow
-DATES = (*TIMES, "date")
-SPANS = ("timedelta64", "duration[")
-ALL_TIMES = (*DATES, *SPANS)
-PYTHON_DATES = "date"
+MAX_EXACT_INTEGER = 2.0**53  # whole numbers up to here are exact in float64
+MAX_CLASSES = 50  # a numeric target with more distinct values is a regression target
+MIN_DATE, MAX_DATE = -719_162, 2_900_000  # in days since 1970; the years 1 to 9909, which can be written as dates
+FEW_ROWS = 4  # up to here, testing the cells is faster than testing the dtypes of the columns
+TIMESTAMP_PREFIXES = ("datetime64", "timestamp[")  # of the names of dtypes, in pandas and Arrow
+DATE_PREFIXES = (*TIMESTAMP_PREFIXES, "date")
+DURATION_PREFIXES = ("timedelta64", "duration[")
+TEMPORAL_PREFIXES = (*DATE_PREFIXES, *DURATION_PREFIXES)
+PYTHON_DATE = "date"
 INTERVALS = "interval"
 CLOSED: dict[str, Any] = {"(]": "right", "[)": "left", "[]": "both", "()": "neither"}
-SMALL: dict[str, type[np.floating[Any]]] = {  # types that hold no more than a few digits of a number
+LOW_PRECISION: dict[str, type[np.floating[Any]]] = {
     "float16": np.float16,
     "float32": np.float32,
     "Float32": np.float32,
     "halffloat[pyarrow]": np.float16,
     "float[pyarrow]": np.float32,
 }
+BLOCK = 1 << 15  # values processed at a time, to stay in the CPU cache
+EXACT_TENS = 22  # 10**22 is the largest power of ten that is exact in float64
 DAY = 86_400_000_000  # microseconds
 
 
 def feature_of(column: pd.Series[Any]) -> Feature:
-    """The feature that the type of a column suggests."""
+    """The feature that a column's dtype suggests."""
     name = str(column.name)
     type_ = _type(column)
-    if type_.startswith(DATES):
+    if type_.startswith(DATE_PREFIXES):
         return Numeric(name=name, kind="date")
-    if type_.startswith(SPANS):
+    if type_.startswith(DURATION_PREFIXES):
         return Numeric(name=name, kind="measurement", unit="days", unit_one="day", more="longer", less="shorter")
     column = column.infer_objects()
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
@@ -52,46 +56,46 @@ def feature_of(column: pd.Series[Any]) -> Feature:
 
 
 def _type(column: pd.Series[Any]) -> str:
-    """The type of a column; of Python's own dates and decimal numbers that of the cells."""
+    """The name of a column's dtype; for Python dates and decimals in an object column, that of its cells."""
     inside = pd.api.types.infer_dtype(column, skipna=True) if column.dtype == object else ""
-    known = {"date": PYTHON_DATES, "datetime": "datetime64", "datetime64": "datetime64", "decimal": "decimal"}
+    known = {"date": PYTHON_DATE, "datetime": "datetime64", "datetime64": "datetime64", "decimal": "decimal"}
     known |= {"timedelta": "timedelta64", "timedelta64": "timedelta64"}
     return known.get(inside, str(column.dtype))
 
 
 def is_number(column: pd.Series[Any]) -> bool:
-    """Whether a target looks like a number to predict rather than a class: a number with very many values."""
+    """Whether a target is a regression target: numeric with more than MAX_CLASSES distinct values."""
     numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    return numeric and column.nunique() > MOST_CLASSES
+    return numeric and column.nunique() > MAX_CLASSES
 
 
 def dtype_of(column: pd.Series[Any], feature: Feature) -> str:
-    """The type to give cells back in; empty where plain numbers or values will do."""
+    """The dtype that decoded cells are converted to; empty for float64, int64 and plain objects."""
     dtype = column.dtype
     if isinstance(feature, Numeric):
-        if _type(column).startswith((*DATES, *SPANS)):
-            return str(column.infer_objects().dtype) if _type(column) != PYTHON_DATES else PYTHON_DATES
-        own = isinstance(dtype, pd.api.extensions.ExtensionDtype) and not pd.api.types.is_bool_dtype(dtype)
+        if _type(column).startswith(TEMPORAL_PREFIXES):
+            return str(column.infer_objects().dtype) if _type(column) != PYTHON_DATE else PYTHON_DATE
+        extension = isinstance(dtype, pd.api.extensions.ExtensionDtype) and not pd.api.types.is_bool_dtype(dtype)
         small = isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype != np.int64
-        return str(dtype) if own or small or str(dtype) in SMALL else ""
+        return str(dtype) if extension or small or str(dtype) in LOW_PRECISION else ""
     if isinstance(dtype, pd.CategoricalDtype):
         return INTERVALS if _are_intervals(dtype.categories) else "category"
     return str(dtype) if pd.api.types.is_bool_dtype(dtype) or str(dtype) == "string" else ""
 
 
 def _are_intervals(categories: Any) -> bool:
-    """Whether categories are ranges of numbers, as `pd.cut` makes them."""
+    """Whether categories are numeric intervals, as `pd.cut` returns them."""
     return isinstance(categories, pd.IntervalIndex) and pd.api.types.is_numeric_dtype(categories.left)
 
 
-def interval(said: str) -> pd.Interval[Any]:
-    """ "(0, 1.5]" as the range that it is."""
-    low, high = (int(end) if end.lstrip("-").isdigit() else float(end) for end in said[1:-1].split(", "))
-    return pd.Interval(low, high, closed=CLOSED[said[0] + said[-1]])
+def interval(text: str) -> pd.Interval[Any]:
+    """Parses "(0, 1.5]"."""
+    low, high = (int(end) if end.lstrip("-").isdigit() else float(end) for end in text[1:-1].split(", "))
+    return pd.Interval(low, high, closed=CLOSED[text[0] + text[-1]])
 
 
-def observed(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
-    """The feature with whatever was left open filled in from its column; None for one that the column suggests."""
+def observe_column(column: pd.Series[Any], feature: Feature | None, domain: Domain) -> Feature:
+    """The feature (default: `feature_of` the column) with unset attributes estimated from the column."""
     feature = feature_of(column) if feature is None else feature
     if not (isinstance(feature, Categorical) and feature.columns):
         feature = replace(feature, dtype=feature.dtype or dtype_of(column, feature))
@@ -106,8 +110,8 @@ def observed(column: pd.Series[Any], feature: Feature | None, domain: Domain) ->
     raise GraceError(f"column {str(column.name)!r} has no values: every cell is missing; drop it")
 
 
-def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:
-    """The feature with missing cells as a value of its own, if the column has any."""
+def with_missing(column: pd.Series[Any], feature: Feature) -> Feature:
+    """The feature with missing cells as a value, if the column has any."""
     if not column.isna().any() or feature.gaps:
         return feature
     if isinstance(feature, Numeric):
@@ -119,153 +123,179 @@ def with_gaps(column: pd.Series[Any], feature: Feature) -> Feature:
 
 
 def is_date(feature: Feature) -> bool:
-    return isinstance(feature, Numeric) and feature.dtype.startswith(DATES)
+    return isinstance(feature, Numeric) and feature.dtype.startswith(DATE_PREFIXES)
 
 
-def is_time(feature: Numeric) -> bool:
-    """Whether it is a date or a length of time."""
-    return feature.dtype.startswith(ALL_TIMES)
+def is_temporal(feature: Numeric) -> bool:
+    """Whether the feature is a date or a duration."""
+    return feature.dtype.startswith(TEMPORAL_PREFIXES)
 
 
-def is_small(feature: Feature) -> bool:
-    """Whether it is a number of half or single precision."""
-    return isinstance(feature, Numeric) and feature.dtype in SMALL
+def is_low_precision(feature: Feature) -> bool:
+    """Whether the feature is a float16 or float32 column."""
+    return isinstance(feature, Numeric) and feature.dtype in LOW_PRECISION
 
 
-def plain_numbers(frame: pd.DataFrame, places: list[int], features: Sequence[Feature]) -> Floats | None:
-    """All cells of some columns at once, where every one is of plain numbers and nothing is missing or infinite; else
-    None. Column by column costs milliseconds, which a single row should not wait for."""
-    if not all(isinstance(f, Numeric) and not is_time(f) for f in features):
+def plain_numbers(frame: pd.DataFrame, positions: list[int], features: Sequence[Feature]) -> Floats | None:
+    """The columns at `positions` as an array (n, d), if all are plain, finite numbers; else None. Faster than encoding
+    column by column, which takes milliseconds even for a single row."""
+    if not all(isinstance(f, Numeric) and not is_temporal(f) for f in features):
         return None
-    # copies: pandas may hand out what must not be written to
-    if len(frame) <= FEW:
-        cells = frame.to_numpy()[:, places]
+    # copied below: pandas may return a read-only view
+    if len(frame) <= FEW_ROWS:
+        cells = frame.to_numpy()[:, positions]
         mixed = cells.dtype == object and {type(cell) for cell in cells.flat} <= {float, int}
         if not mixed and cells.dtype.kind not in "fiu":
             return None
         values = cells.astype(np.float64)
     else:
-        kinds = list(frame.dtypes)
-        if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in {kinds[p] for p in places}):
+        dtypes = list(frame.dtypes)
+        if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in {dtypes[p] for p in positions}):
             return None
-        some = frame if places == list(range(len(kinds))) else frame.iloc[:, places]
-        values = some.to_numpy(dtype=np.float64, copy=True)
-    for dtype in {f.dtype for f in features} & SMALL.keys():
-        small = [j for j, f in enumerate(features) if f.dtype == dtype]
-        values[:, small] = shortest_decimals(values[:, small], dtype)
+        selected = frame if positions == list(range(len(dtypes))) else frame.iloc[:, positions]
+        values = selected.to_numpy(dtype=np.float64, copy=True)
+    for dtype in {f.dtype for f in features} & LOW_PRECISION.keys():
+        columns = [j for j, f in enumerate(features) if f.dtype == dtype]
+        values[:, columns] = shortest_decimals(values[:, columns], dtype)
     return values if np.isfinite(values).all() else None
 
 
 def shortest_decimals(values: Floats, dtype: str) -> Floats:
-    """Numbers as they are said in a column of half or single precision: 0.1 for 0.10000000149, which is what float32
-    makes of it, whatever type the cells come in. What the column does not hold exactly is a decimal already."""
-    cells = _narrowed(values, dtype)
+    """Values of a float16 or float32 column as the shortest decimals that round to them: 0.1 for 0.10000000149. Values
+    that the dtype cannot represent are kept."""
+    cells = _to_dtype(values, dtype)
     return np.where(cells == values, shortest(cells), values)
 
 
-def _narrowed(values: Floats, dtype: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
+def shortest(cells: npt.NDArray[np.floating[Any]]) -> Floats:
+    """For each float16 or float32 number, the shortest decimal that rounds to it, as float64; integers stay."""
+    flat = cells.reshape(-1)
+    out = flat.astype(np.float64)
+    for start in range(0, len(flat), BLOCK):
+        _shorten(out[start : start + BLOCK], flat[start : start + BLOCK])
+    return out.reshape(cells.shape)
+
+
+def _shorten(values: Floats, cells: npt.NDArray[np.floating[Any]]) -> None:
+    """In-place `shortest` for one block."""
+    pending = np.flatnonzero(np.isfinite(values) & (values != np.round(values)))
+    precision = np.finfo(cells.dtype).precision  # digits that survive a round trip; three more identify any number
+    for digits in range(precision, precision + 4):
+        if len(pending) == 0:
+            return
+        exact = values[pending]
+        decimals = digits - 1 - np.floor(np.log10(np.abs(exact))).astype(np.int64)
+        power = 10.0 ** np.clip(decimals, 0, EXACT_TENS)
+        candidate = np.round(exact * power) / power
+        same = (candidate.astype(cells.dtype) == cells[pending]) & (decimals <= EXACT_TENS)
+        values[pending[same]] = candidate[same]
+        pending = pending[~same]
+    values[pending] = cells[pending].astype(str).astype(np.float64)  # slow, but few numbers are this small
+
+
+def _to_dtype(values: Floats, dtype: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
     with np.errstate(over="ignore"):
-        return values.astype(SMALL[dtype])
+        return values.astype(LOW_PRECISION[dtype])
 
 
 def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
-    """Cells as numbers, NaN where they are missing; an error names a cell that does not fit."""
+    """The column as float64, NaN where a cell is missing; an error names a cell that does not fit."""
     if isinstance(feature, Categorical):
         codes = codes_of(column, feature)
         return np.where(np.isnan(codes), float(feature.categories.index(MISSING)), codes) if feature.gaps else codes
     if pd.api.types.is_numeric_dtype(column):
         values = numbers(column)
     elif is_date(feature):
-        values = days(column)
+        values = epoch_days(column)
     else:
-        values = _span(column) if feature.dtype.startswith(SPANS) else numbers(column)
-    if is_small(feature):
+        values = _durations(column) if feature.dtype.startswith(DURATION_PREFIXES) else numbers(column)
+    if is_low_precision(feature):
         values = shortest_decimals(values, feature.dtype)
-    return np.where(np.isnan(values), feature.gap, values) if feature.gaps else values
+    return np.where(np.isnan(values), feature.missing_code, values) if feature.gaps else values
 
 
-def days(column: pd.Series[Any]) -> Floats:
-    """Dates as days since 1970, NaN where they are missing. Text has to be ISO: 03/04/2024 may be one of two days."""
+def epoch_days(column: pd.Series[Any]) -> Floats:
+    """Dates as days since 1970, NaN where they are missing. Text has to be ISO 8601, as 03/04/2024 is ambiguous."""
     text = pd.api.types.infer_dtype(column, skipna=True) == "string"
-    found = pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601" if text else None)
-    _all_read(column, found, "a date", "write it as 2020-12-31")
-    micro = found.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
+    parsed = pd.to_datetime(column, errors="coerce", utc=True, format="ISO8601" if text else None)
+    _check_parsed(column, parsed, "a date", "write it as 2020-12-31")
+    micro = parsed.dt.tz_localize(None).to_numpy(dtype="datetime64[us]")
     return np.where(np.isnat(micro), np.nan, micro.astype(np.int64) / DAY)
 
 
-def _span(column: pd.Series[Any]) -> Floats:
-    """Lengths of time in days, NaN where they are missing."""
-    found = pd.to_timedelta(column, errors="coerce")
-    _all_read(column, found, "a length of time", "write it as '3 days', or as a number of days")
-    return np.asarray(found / pd.Timedelta(days=1), dtype=np.float64)
+def _durations(column: pd.Series[Any]) -> Floats:
+    """Durations in days, NaN where they are missing."""
+    parsed = pd.to_timedelta(column, errors="coerce")
+    _check_parsed(column, parsed, "a length of time", "write it as '3 days', or as a number of days")
+    return np.asarray(parsed / pd.Timedelta(days=1), dtype=np.float64)
 
 
-def _all_read(column: pd.Series[Any], found: pd.Series[Any], what: str, remedy: str) -> None:
-    """An error for the first cell that is there but could not be read."""
-    wrong = (found.isna() & column.notna()).to_numpy()
+def _check_parsed(column: pd.Series[Any], parsed: pd.Series[Any], what: str, remedy: str) -> None:
+    """Raises an error that names the first cell that could not be parsed."""
+    wrong = (parsed.isna() & column.notna()).to_numpy()
     if wrong.any():
         i = int(wrong.argmax())
-        row, cell = said(column.index[i]), str(column.iloc[i])
+        row, cell = cell_repr(column.index[i]), str(column.iloc[i])
         raise GraceError(f"column {column.name!r}, row {row}: {cell!r} is not {what}; {remedy}")
 
 
 def decode_column(values: Floats, feature: Feature, narrow: bool = False) -> Any:
-    """The cells of encoded values; NaN becomes a missing cell. Numbers of a column of half or single precision come in
-    it where it says each of them, and with `narrow` where it rounds them."""
+    """The cells of encoded values; NaN becomes a missing cell. Values of a float16 or float32 column are returned in
+    its dtype if their shortest decimals survive it, and with `narrow` in any case, rounded."""
     if isinstance(feature, Categorical):
-        return _categories(values, feature)
+        return _category_cells(values, feature)
     if feature.gaps:
-        values = np.where(values == feature.gap, np.nan, values)
-    if is_time(feature):
-        return _times(values, feature)
-    if is_small(feature):
-        cells = _narrowed(values, feature.dtype)
+        values = np.where(values == feature.missing_code, np.nan, values)
+    if is_temporal(feature):
+        return _temporal_cells(values, feature)
+    if is_low_precision(feature):
+        cells = _to_dtype(values, feature.dtype)
         if not narrow and not bool((np.isnan(values) | (shortest(cells) == values)).all()):
-            return _typed(pd.Series(values), "float64" if feature.dtype in np.sctypeDict else "Float64")
-        return _typed(pd.Series(cells), feature.dtype)
-    fits = (values == np.round(values)) & (np.abs(values) <= MOST_EXACT)
+            return _as_dtype(pd.Series(values), "float64" if feature.dtype in np.sctypeDict else "Float64")
+        return _as_dtype(pd.Series(cells), feature.dtype)
+    fits = (values == np.round(values)) & (np.abs(values) <= MAX_EXACT_INTEGER)
     if feature.dtype in np.sctypeDict and "float" not in feature.dtype:
         limits = np.iinfo(feature.dtype)
         if bool((fits & (values >= limits.min) & (values <= limits.max)).all()):
             return values.astype(feature.dtype)
     elif feature.dtype:
         whole = "float" in feature.dtype.lower() or bool((fits | np.isnan(values)).all())
-        return _typed(pd.Series(values), feature.dtype if whole else "Float64")
+        return _as_dtype(pd.Series(values), feature.dtype if whole else "Float64")
     return values.astype(np.int64) if feature.integer and bool(fits.all()) else values.copy()
 
 
-def _times(values: Floats, feature: Numeric) -> Any:
-    """Dates and lengths of time from days."""
+def _temporal_cells(values: Floats, feature: Numeric) -> Any:
+    """Dates and durations from days."""
     micro = np.where(np.isnan(values), np.datetime64("NaT", "us").astype(np.int64), np.round(values * DAY))
     if not is_date(feature):
-        return _typed(pd.Series(micro.astype(np.int64).astype("timedelta64[us]")), feature.dtype)
+        return _as_dtype(pd.Series(micro.astype(np.int64).astype("timedelta64[us]")), feature.dtype)
     dates = pd.Series(micro.astype(np.int64).astype("datetime64[us]"))
-    if feature.dtype == PYTHON_DATES:
+    if feature.dtype == PYTHON_DATE:
         return dates.dt.date.array
     aware = "," in feature.dtype
-    return _typed(dates.dt.tz_localize("UTC") if aware else dates, feature.dtype)
+    return _as_dtype(dates.dt.tz_localize("UTC") if aware else dates, feature.dtype)
 
 
-def _typed(cells: pd.Series[Any], dtype: Any) -> Any:
+def _as_dtype(cells: pd.Series[Any], dtype: Any) -> Any:
     return cells.astype(dtype).array
 
 
-def _categories(values: Floats, feature: Categorical) -> Any:
+def _category_cells(values: Floats, feature: Categorical) -> Any:
     known = np.isfinite(values)
-    hidden = MISSING if feature.gaps else None
-    ranges = feature.dtype == INTERVALS
-    known_as = [None if c == hidden else interval(str(c)) if ranges else c for c in feature.categories]
-    table = np.array([*known_as, None], dtype=object)
+    missing = MISSING if feature.gaps else None
+    are_intervals = feature.dtype == INTERVALS
+    labels = [None if c == missing else interval(str(c)) if are_intervals else c for c in feature.categories]
+    table = np.array([*labels, None], dtype=object)
     cells = table[np.where(known, values, -1).astype(int)]
-    if ranges or feature.dtype == "category":
-        return pd.Categorical(cells, categories=[c for c in known_as if c is not None], ordered=feature.ordered)
+    if are_intervals or feature.dtype == "category":
+        return pd.Categorical(cells, categories=[c for c in labels if c is not None], ordered=feature.ordered)
     if feature.dtype and (feature.dtype != "bool" or not pd.isna(cells).any()) and MISSING not in cells:
-        return _typed(pd.Series(cells, dtype=object), feature.dtype)
+        return _as_dtype(pd.Series(cells, dtype=object), feature.dtype)
     return pd.array(cells, dtype=object)
 
 
 def date_text(cell: Value | Decimal) -> str:
-    """A date as people write it everywhere: 2020-12-31, with the time of day if it has one."""
+    """A date in ISO format: 2020-12-31, with the time of day if it is not midnight."""
     stamp = pd.Timestamp(round(Decimal(str(cell)) * DAY) // 1000, unit="ms")
     if stamp == stamp.normalize():
         return str(stamp.date())
@@ -275,8 +305,8 @@ def date_text(cell: Value | Decimal) -> str:
 
 
 def fill_value(feature: Feature) -> float:
-    """What a missing cell of the feature becomes: the median, or "missing" where that is a category, else the commonest
-    category."""
+    """The encoded value that replaces a missing cell: the median of a number; the category "missing" if there is one,
+    else the most frequent category."""
     if isinstance(feature, Numeric):
         return feature.typical or 0.0
     known = MISSING if MISSING in feature.categories else feature.typical

@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all, and their SHA-256."""
+"""Atomic file writes, SHA-256 of files, and CSV cells without spreadsheet formulas."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to; when the block ends without an error, the file replaces `path`."""
-    fresh = path.with_name(f".{path.name}.part")
+def atomic_replace(path: Path) -> Iterator[Path]:
+    """A temporary path to write to; it replaces `path` when the block ends without an error."""
+    temporary = path.with_name(f".{path.name}.part")
     try:
-        yield fresh
-        fresh.replace(path)
+        yield temporary
+        temporary.replace(path)
     except (OSError, ImportError) as error:
         raise GraceError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
     finally:
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, content: str) -> None:
-    """Write a text file as a whole."""
-    with replacing(path) as fresh:
-        fresh.write_text(content, encoding="utf-8")
+    """Write a text file atomically."""
+    with atomic_replace(path) as temporary:
+        temporary.write_text(content, encoding="utf-8")
 
 
 def write_durably(path: Path, *content: Any) -> None:
-    """Write a file so that it is there as a whole or not at all, even if the power fails."""
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    """Write a file atomically, also in case of a power failure."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
         try:
-            with fresh.open("wb") as stream:
+            with temporary.open("wb") as stream:
                 for block in content:
                     stream.write(block)
                 stream.flush()
                 os.fsync(stream.fileno())
-            fresh.replace(path)
+            temporary.replace(path)
         except OSError:
-            fresh.unlink(missing_ok=True)  # what is left of it would only fill the disk
+            temporary.unlink(missing_ok=True)
             raise
         flush_folder(path.parent)
     except OSError as reason:
@@ -57,7 +57,7 @@ def write_durably(path: Path, *content: Any) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file for good."""
+    """Remove a file durably."""
     try:
         if path.exists():
             path.unlink()
@@ -67,24 +67,24 @@ def remove(path: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Have the disk keep which files the folder has."""
-    opened = os.open(folder, os.O_RDONLY)
+    """Flush a directory to disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 def hash_of_file(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    found = hash_if_exists(path)
-    if found is None:
+    """The hexadecimal SHA-256 of a file."""
+    digest = hash_if_exists(path)
+    if digest is None:
         raise GraceError(f"{path} cannot be read: {os.strerror(errno.ENOENT)}")
-    return found
+    return digest
 
 
 def hash_if_exists(path: Path) -> str | None:
-    """The SHA-256 of a file, in hexadecimal; None if there is no such file."""
+    """The hexadecimal SHA-256 of a file; None if it does not exist."""
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -98,26 +98,26 @@ FORMULA = re.compile(r"[\s\x00'\"]*[=+\-@＝＋－＠\t\r\n]")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
-def defused(cell: Any) -> Any:
-    """A cell of a CSV file, with an apostrophe in front if it is text that would start a formula."""
+def escape_formula(cell: Any) -> Any:
+    """A CSV cell, with a leading apostrophe if a spreadsheet would interpret its text as a formula."""
     return f"'{cell}" if isinstance(cell, str) and _starts_formula(cell) else cell
 
 
-def restored(text: str) -> str:
-    """The text that `defused` was given."""
+def unescape_formula(text: str) -> str:
+    """The inverse of `escape_formula`."""
     return text[1:] if text.startswith("'") and _starts_formula(text[1:]) else text
 
 
-def defused_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """A table to write as CSV: cells, column names and row labels without formulas."""
+def escape_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table to write as CSV, with cells, column names and row labels escaped."""
     from pandas.api.types import is_numeric_dtype
 
-    out = frame.set_axis([defused(column) for column in frame.columns], axis=1)
+    out = frame.set_axis([escape_formula(column) for column in frame.columns], axis=1)
     for j, dtype in enumerate(frame.dtypes):
         if not is_numeric_dtype(dtype):
-            out.isetitem(j, frame.iloc[:, j].map(defused, na_action="ignore").array)
+            out.isetitem(j, frame.iloc[:, j].map(escape_formula, na_action="ignore").array)
     if not is_numeric_dtype(frame.index.dtype):
-        out.index = out.index.map(defused)
+        out.index = out.index.map(escape_formula)
     return out
 
 

@@ -1,4 +1,4 @@
-"""Reading what users hand over: frames, columns and cells, with errors that name the culprit."""
+"""Frames, columns and cells from user input, with errors that name the offending column and row."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from grace.schema.features import Categorical, Floats, plain
 
 
 def as_frame(rows: Any, names: Sequence[str] = ()) -> pd.DataFrame:
-    """A DataFrame with text as column names, from any of the forms in which rows may come; `names` are those of the
-    columns of an array, which has none."""
+    """A DataFrame with str column names from any supported form of rows; `names` are the columns of an array."""
     if isinstance(rows, pd.DataFrame):
         frame = rows
     elif isinstance(rows, pd.Series):
         frame = rows.to_frame().T
     elif isinstance(rows, Mapping) and rows and all(type(v) is float for v in rows.values()):
-        frame = pd.DataFrame(np.array([list(rows.values())]), columns=list(rows))  # a column for each takes long
+        frame = pd.DataFrame(np.array([list(rows.values())]), columns=list(rows))  # faster than a column for each key
     elif isinstance(rows, Mapping):
         frame = pd.DataFrame([rows])
     elif isinstance(rows, Sequence) and not isinstance(rows, str) and all(isinstance(r, Mapping) for r in rows):
@@ -37,7 +36,7 @@ def as_frame(rows: Any, names: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _array_frame(rows: np.ndarray[Any, Any], names: Sequence[str]) -> pd.DataFrame:
-    """The frame of an array of rows, or of a single one."""
+    """The frame of an array of rows, or of a single row."""
     table = rows[None] if rows.ndim == 1 else rows
     if not names:
         raise GraceError(
@@ -52,17 +51,17 @@ def _array_frame(rows: np.ndarray[Any, Any], names: Sequence[str]) -> pd.DataFra
 
 
 def _other_frame(rows: Any) -> pd.DataFrame:
-    """A frame of another library, such as polars, by way of narwhals."""
+    """A frame of another library, such as polars, converted by narwhals."""
     try:
         import narwhals
 
-        found = narwhals.from_native(rows, eager_only=True, allow_series=False)
+        wrapped = narwhals.from_native(rows, eager_only=True, allow_series=False)
     except (ImportError, TypeError):
         raise GraceError(
             f"rows must be a DataFrame, Series, dict, list of dicts or array, not {type(rows).__name__}"
         ) from None
     try:
-        frame: pd.DataFrame = found.to_pandas()
+        frame: pd.DataFrame = wrapped.to_pandas()
         return frame
     except ImportError as missing:
         raise GraceError(
@@ -82,12 +81,12 @@ def numbers(column: pd.Series[Any]) -> Floats:
                 "column {column!r}, row {row}: {cell} is not a number; correct the cell, or declare the column "
                 "Categorical in the schema",
                 column=column.name,
-                row=said(column.index[i]),
-                cell=said(column.iloc[i]),
+                row=cell_repr(column.index[i]),
+                cell=cell_repr(column.iloc[i]),
             ) from None
     if np.isinf(values).any():
         i = int(np.isinf(values).argmax())
-        row = said(column.index[i])
+        row = cell_repr(column.index[i])
         raise GraceError(f"column {column.name!r}, row {row}: the value is infinite; correct the cell")
     return values
 
@@ -97,8 +96,8 @@ def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
     known = {category: float(i) for i, category in enumerate(feature.categories)}
     other = known.get(feature.other, -1.0)
     try:
-        found = {value: known.get(plain(value), other) for value in column.dropna().unique()}
-        codes = column.astype(object).map(found).to_numpy(dtype=np.float64, na_value=np.nan)
+        code_of = {value: known.get(plain(value), other) for value in column.dropna().unique()}
+        codes = column.astype(object).map(code_of).to_numpy(dtype=np.float64, na_value=np.nan)
     except TypeError:
         raise GraceError(
             f"column {feature.name!r} holds a list or the like; a category must be a plain value"
@@ -106,34 +105,35 @@ def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
     if (codes < 0).any():
         i = int((codes < 0).argmax())
         raise GraceError(
-            f"column {feature.name!r}, row {said(column.index[i])}: unknown category {said(column.iloc[i])}; "
+            f"column {feature.name!r}, row {cell_repr(column.index[i])}: unknown category {cell_repr(column.iloc[i])}; "
             f"known are {join_first(feature.categories)}"
         )
     return codes
 
 
 def category_cells(cells: pd.Series[Any], feature: Categorical) -> Any:
-    """Text as the categories that are written so; numbers, true and false however they are written."""
-    written = {c for c in feature.categories if isinstance(c, str)}
-    if len(written) == len(feature.categories):
-        bare = {cell: cell.strip() for cell in cells.dropna().unique() if cell not in written}
-        near = {cell: short for cell, short in bare.items() if short in written and short != cell}
-        return cells.astype(object).replace(near).array if near else cells.astype(object).array
+    """Text cells as the categories they denote; numbers and booleans in any notation."""
+    texts = {c for c in feature.categories if isinstance(c, str)}
+    if len(texts) == len(feature.categories):
+        stripped = {cell: cell.strip() for cell in cells.dropna().unique() if cell not in texts}
+        renamed = {cell: text for cell, text in stripped.items() if text in texts and text != cell}
+        return cells.astype(object).replace(renamed).array if renamed else cells.astype(object).array
     known: dict[Any, Any] = {str(c): c for c in feature.categories}
-    known |= {way: c for c in feature.categories if isinstance(c, bool) for way in (str(c).lower(), str(c).upper())}
+    known |= {text: c for c in feature.categories if isinstance(c, bool) for text in (str(c).lower(), str(c).upper())}
     numbers = {float(c): c for c in feature.categories if isinstance(c, int | float) and not isinstance(c, bool)}
 
-    def read(cell: str) -> Any:
+    def parse(cell: str) -> Any:
         if cell in known:
             return known[cell]
         number = pd.to_numeric(cell, errors="coerce")
         return numbers.get(float(number), cell)
 
-    found = {cell: read(cell) for cell in cells.dropna().unique()}
-    return cells.astype(object).map(found).array
+    parsed = {cell: parse(cell) for cell in cells.dropna().unique()}
+    return cells.astype(object).map(parsed).array
 
 
 def no_duplicates(names: Iterable[Any], what: str) -> None:
+    """Raises an error if a name occurs twice."""
     seen: set[Any] = set()
     for name in names:
         if name in seen:
@@ -141,16 +141,16 @@ def no_duplicates(names: Iterable[Any], what: str) -> None:
         seen.add(name)
 
 
-def said(value: Any) -> str:
-    """A label or cell as a person wrote it: 3, not np.int64(3)."""
+def cell_repr(value: Any) -> str:
+    """The repr of a label or cell as a Python scalar: 3, not np.int64(3)."""
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def join_first(names: Iterable[Any], most: int = MOST_NAMED) -> str:
-    """The first few of many names."""
-    return shortened(all_said(names), most=most)
+    """The first `most` of many names, joined."""
+    return shortened(cell_reprs(names), most=most)
 
 
-def all_said(names: Iterable[Any]) -> tuple[str, ...]:
-    """Names as a part of a GraceError, which shortens the list in whichever language it is said."""
-    return tuple(said(n) for n in names)
+def cell_reprs(names: Iterable[Any]) -> tuple[str, ...]:
+    """The reprs of names, as an argument of GraceError, which joins and shortens them."""
+    return tuple(cell_repr(n) for n in names)

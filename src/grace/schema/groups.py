@@ -1,4 +1,4 @@
-"""Groups: columns of 0 and 1 of which exactly one is 1 in every row, as one category that changes as a whole."""
+"""Groups: one-hot columns, exactly one of which is 1 in every row, as one categorical feature."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.features import Categorical, Feature, Floats, Numeric, columns_of
-from grace.schema.frames import all_said, join_first, numbers, said
+from grace.schema.frames import cell_repr, cell_reprs, join_first, numbers
 
 if TYPE_CHECKING:
     from grace.schema.schema import Schema
 
 
 def group_feature(name: str, columns: Sequence[str]) -> Categorical:
-    """The group as a category; where all columns begin with its name, categories are what comes behind it."""
+    """The group as a categorical feature; its categories are the column names without the group's name as a prefix."""
     if len(columns) < 2:
         raise GraceError(f"group {name!r}: a group has at least two columns, not {join_first(columns)}")
     short = [c.removeprefix(name).lstrip("_=. :") for c in columns]
@@ -27,8 +27,8 @@ def group_feature(name: str, columns: Sequence[str]) -> Categorical:
 
 
 def cells_of(frame: pd.DataFrame, feature: Feature | None, name: str) -> pd.Series[Any]:
-    """The column of a feature; of a group, the category that is on, or a missing cell where one of its cells is. A
-    group may also be given as the one category that it is."""
+    """The column of a feature; for a group, the category whose column is 1, missing if any of its cells is. A group may
+    also be given as a single categorical column."""
     if not isinstance(feature, Categorical) or not feature.columns or name in frame.columns:
         return frame[name]
     parts = np.stack([numbers(frame[c]) for c in feature.columns], axis=1)
@@ -41,33 +41,33 @@ def cells_of(frame: pd.DataFrame, feature: Feature | None, name: str) -> pd.Seri
             "group {group!r}, row {row}: exactly one of the columns {columns} has to be 1 and the others 0; "
             "not 0 are {on}: correct the row, or leave them ungrouped",
             group=name,
-            row=said(frame.index[i]),
-            columns=all_said(feature.columns),
-            on=all_said(on) or "none",
+            row=cell_repr(frame.index[i]),
+            columns=cell_reprs(feature.columns),
+            on=cell_reprs(on) or "none",
         )
     table = np.array([*feature.categories, None], dtype=object)
     return pd.Series(table[np.where(missing, -1, parts.argmax(axis=1))], index=frame.index, name=name)
 
 
 def typed(feature: Feature | None, frame: pd.DataFrame) -> Feature | None:
-    """A group with the type of its columns."""
+    """A group with the dtype of its columns."""
     if not isinstance(feature, Categorical) or not feature.columns or feature.dtype:
         return feature
     return replace(feature, dtype=str(frame[feature.columns[0]].dtype))
 
 
 def columns_from(codes: Floats, feature: Categorical) -> dict[str, Any]:
-    """The columns of a group from the positions of its categories; missing cells where there is none."""
+    """The one-hot columns of a group from the positions of its categories; NaN where the position is."""
     known = np.isfinite(codes).all()
     out = {}
-    for place, column in enumerate(feature.columns):
-        on = codes == place
+    for position, column in enumerate(feature.columns):
+        on = codes == position
         out[column] = on.astype(feature.dtype or "int64") if known else np.where(np.isfinite(codes), on, np.nan)
     return out
 
 
 def needed_columns(schema: Schema, given: Container[str]) -> list[str]:
-    """The columns that hold the features: those of a group, unless it is given as the one category that it is."""
+    """The columns that hold the features, given those that are present: a group may be a single column."""
     return [c for f in schema.features for c in ([f.name] if f.name in given else columns_of(f))]
 
 
@@ -78,21 +78,21 @@ def extra_columns(schema: Schema, frame: pd.DataFrame) -> list[str]:
 
 
 def extra_of(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame | None:
-    """Those columns, if there are any: to select none takes long beside a single row."""
+    """These columns, or None: selecting none is slow for a single row."""
     names = extra_columns(schema, frame)
     return frame[names] if names else None
 
 
-def gathered(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with each group as the one category that it is."""
+def join_groups(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with each group as a single categorical column."""
     for f in schema.features:
         if isinstance(f, Categorical) and f.columns and f.name not in frame.columns and set(f.columns) <= set(frame):
             frame = frame.drop(columns=list(f.columns)).assign(**{f.name: cells_of(frame, f, f.name)})
     return frame
 
 
-def flat(schema: Schema) -> Schema:
-    """The schema with a number for every column of a group, as a model that knows no groups sees it."""
+def ungrouped(schema: Schema) -> Schema:
+    """The schema with a numeric feature for each column of a group, for models that know no groups."""
     features: list[Feature] = []
     for f in schema.features:
         if isinstance(f, Categorical) and f.columns:
@@ -102,8 +102,8 @@ def flat(schema: Schema) -> Schema:
     return replace(schema, features=tuple(features), rules=())
 
 
-def places(schema: Schema) -> list[tuple[int, ...]]:
-    """Where the columns of each feature stand in the table."""
+def column_positions(schema: Schema) -> list[tuple[int, ...]]:
+    """For each feature, the positions of its columns in the table."""
     out, start = [], 0
     for f in schema.features:
         width = len(columns_of(f))

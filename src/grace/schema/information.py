@@ -14,7 +14,7 @@ from grace.schema.schema import Schema
 Ints = npt.NDArray[np.int64]
 
 QUANTILE_BINS = 10
-DENSE_SYMBOLS = 2500  # up to this many symbols in all, contingency tables come from one matrix product
+DENSE_SYMBOLS = 2500  # up to this many symbols in all, one matrix product yields all contingency tables
 ROW_BLOCK = 1 << 16
 PAIR_BYTES = 1 << 27
 
@@ -37,12 +37,12 @@ def symmetrical_uncertainty(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
 
 
 def symbols(column: npt.ArrayLike) -> Ints:
-    """Every distinct value as a symbol of its own: the `raw` reading."""
+    """The distinct values of a column as integer codes 0, 1, ... in sorted order."""
     return np.unique(np.asarray(column), return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def mdlp(values: Floats, labels: Ints) -> Floats:
-    """The cut points of Fayyad and Irani (1993): recursive minimal-entropy splits, accepted by MDL."""
+    """The cut points of Fayyad and Irani (1993): recursive minimum-entropy splits, accepted by the MDL criterion."""
     distinct, block = np.unique(values, return_inverse=True)
     classes = int(labels.max()) + 1
     counts = np.bincount(block.reshape(-1) * classes + labels, minlength=len(distinct) * classes)
@@ -56,7 +56,7 @@ def mdlp(values: Floats, labels: Ints) -> Floats:
         both = total[stop] - total[start]
         left = total[start + 1 : stop] - total[start]
         n_left, n = left.sum(axis=1), both.sum()
-        # n times the class entropy after the cut; the first of equal cuts is taken
+        # n times the class entropy after the cut; ties go to the first cut
         after = n_left * _entropy(left) + (n - n_left) * _entropy(both - left)
         best = int(np.flatnonzero(after <= after.min() + 1e-9 * n)[0])
         if _accepted(both, left[best]):
@@ -67,25 +67,25 @@ def mdlp(values: Floats, labels: Ints) -> Floats:
 
 
 def _accepted(both: Floats, left: Floats) -> bool:
-    """The MDL criterion: does the information gain pay for describing the cut?"""
+    """The MDL criterion: whether the information gain exceeds the cost of describing the cut."""
     right = both - left
     n, n1, n2 = both.sum(), left.sum(), right.sum()
     h, h1, h2 = _entropy(both), _entropy(left), _entropy(right)
     k, k1, k2 = (np.count_nonzero(c) for c in (both, left, right))
     gain = h - (n1 * h1 + n2 * h2) / n
-    # log2(3^k - 2), written so that a thousand classes do not overflow
+    # log2(3^k - 2), without overflow for many classes
     delta = k * np.log2(3) + np.log1p(-2 * 3.0**-k) / np.log(2) - (k * h - k1 * h1 - k2 * h2)
     return bool(gain > (np.log2(n - 1) + delta) / n)
 
 
 def quantile_cuts(values: Floats, count: int = QUANTILE_BINS) -> Floats:
-    """Cut points of about equally full bins."""
+    """Cut points of equal-frequency bins."""
     return np.unique(np.quantile(values, np.arange(1, count) / count, method="lower"))
 
 
 def discretise(rows: Floats, labels: Ints, schema: Schema) -> Ints:
-    """Each column as symbols: categories as they are, numbers in MDLP bins. A feature that MDLP
-    leaves in one bin gets ten quantile bins, so that twins are still recognised."""
+    """Each column as symbols: categories unchanged, numbers in MDLP bins, or in quantile bins if MDLP finds no cut, so
+    that redundant features are still recognised."""
     out = np.empty(rows.shape, dtype=np.int64)
     for j, feature in enumerate(schema.features):
         if isinstance(feature, Categorical):
@@ -99,12 +99,12 @@ def discretise(rows: Floats, labels: Ints, schema: Schema) -> Ints:
 
 
 def raw_symbols(rows: Floats) -> Ints:
-    """Each column with every float its own symbol."""
+    """Each column with every distinct float as a symbol."""
     return np.stack([symbols(rows[:, j]) for j in range(rows.shape[1])], axis=1)
 
 
 def su_matrix(codes: Ints) -> Floats:
-    """SU of all pairs of columns of non-negative symbols; a constant has SU 0 with everything."""
+    """SU (d, d) of all pairs of columns of non-negative symbols; a constant column has SU 0 with every other."""
     columns = np.stack([symbols(codes[:, j]) for j in range(codes.shape[1])], axis=1)
     sizes = columns.max(axis=0) + 1
     single = np.array([_entropy(np.bincount(c).astype(np.float64)) for c in columns.T])
@@ -119,7 +119,7 @@ def su_matrix(codes: Ints) -> Floats:
 
 
 def _joint_dense(columns: Ints, sizes: Ints) -> Floats:
-    """H(a, b) of all pairs from the contingency tables in OᵀO, O the one-hot columns side by side."""
+    """H(a, b) of all pairs from contingency tables: OᵀO, where O holds the one-hot encoded columns."""
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     width = int(sizes.sum())
     counts = np.zeros((width, width))
@@ -135,7 +135,7 @@ def _joint_dense(columns: Ints, sizes: Ints) -> Floats:
 
 
 def _joint_sorted(columns: Ints, sizes: Ints) -> Floats:
-    """H(a, b) of all pairs by counting runs in the sorted pairs of symbols: for many symbols."""
+    """H(a, b) of all pairs from run lengths of the sorted pairs of symbols; for many symbols."""
     n, d = columns.shape
     first, second = np.triu_indices(d)
     out = np.zeros((d, d))

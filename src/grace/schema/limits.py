@@ -1,4 +1,4 @@
-"""Limits on what a call may change: frozen features, those that alone may change, one-way ones, ranges and costs."""
+"""Limits on what a call may change: frozen, allowed and one-directional features, ranges and costs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 LIMITS = ("frozen", "only", "protected", "increase_only", "decrease_only", "ranges", "costs")
-"""The arguments of `Schema.constrain`, which `Explainer.explain` takes as well."""
-ASKED = ("against", "domain", *LIMITS, "robust", "rules")
-"""What `Explainer.explain` takes beside the settings."""
+"""The arguments of `Schema.constrain`, also of `Explainer.explain`."""
+EXPLAIN_ARGUMENTS = ("against", "domain", *LIMITS, "robust", "rules")
+"""The arguments of `Explainer.explain` besides the settings."""
 UNLOCKS = ("only", "increase_only", "decrease_only", "ranges", "costs")
-"""Limits that ask for a protected feature by naming it."""
+"""Limits that release a protected feature by naming it."""
 
 
 def names_in(given: Any) -> list[str]:
-    """The names in a limit: several, one as text, those of a mapping, or none."""
+    """The feature names in a limit, which may be a str, a sequence, a mapping or None."""
     return [given] if isinstance(given, str) else list(given or ())
 
 
 def constrained(schema: Schema, limits: Mapping[str, Any]) -> Schema:
-    """The schema with limits, see `Schema.constrain`; itself where there are none."""
+    """The schema with limits, see `Schema.constrain`; the same object if there are none."""
     named = {part: names_in(limits.get(part)) for part in LIMITS}
     for names in named.values():
         for name in names:
@@ -63,14 +63,14 @@ def constrained(schema: Schema, limits: Mapping[str, Any]) -> Schema:
 
 
 def _check(schema: Schema, only: Sequence[str] | None, named: Mapping[str, Sequence[str]]) -> None:
-    """No limit may contradict another."""
+    """Raises an error if limits contradict each other."""
     if only is not None and not named["only"]:
         raise GraceError("only=[] leaves no feature that may change; name those that may, or leave it out")
-    for barred, asked in (("frozen", ("only",)), ("protected", UNLOCKS)):
-        for name in named[barred]:
-            part = next((part for part in asked if name in named[part]), None)
+    for fixed, limits in (("frozen", ("only",)), ("protected", UNLOCKS)):
+        for name in named[fixed]:
+            part = next((part for part in limits if name in named[part]), None)
             if part is not None:
-                raise GraceError(f"feature {name!r} is in {part} and in {barred}; leave it out of one of them")
+                raise GraceError(f"feature {name!r} is in {part} and in {fixed}; leave it out of one of them")
     for name in named["only"]:
         if schema[name].frozen:
             raise GraceError(f"only: feature {name!r} is frozen in the schema; leave it out, or set frozen=False there")
@@ -85,7 +85,8 @@ def _check_order(feature: Feature) -> None:
 
 
 def _range(feature: Feature, span: Sequence[Any]) -> dict[str, Any]:
-    """What a range sets: (low, high) of a number, where None leaves a bound as it is; the categories to choose from."""
+    """The attributes that a range sets: (low, high) of a number, None for no change; of a category, its selectable
+    values."""
     if isinstance(feature, Categorical):
         unknown = [v for v in span if v not in feature.categories]
         if unknown:
@@ -111,14 +112,14 @@ PHRASES = (
     "date of birth, year of birth, birth date, birth year, country of birth, place of birth, national origin, "
     "native country, foreign worker, skin color, skin colour, sexual orientation, sexuelle orientierung, civil status"
 )
-KNOWN = [(word,) for word in WORDS.split()] + [tuple(phrase.split()) for phrase in PHRASES.split(", ")]
-PART = re.compile(r"[A-ZÄÖÜ]+(?![a-zäöüß])|[A-ZÄÖÜ]?[a-zäöüß]+")
+SENSITIVE = [(word,) for word in WORDS.split()] + [tuple(phrase.split()) for phrase in PHRASES.split(", ")]
+NAME_PART = re.compile(r"[A-ZÄÖÜ]+(?![a-zäöüß])|[A-ZÄÖÜ]?[a-zäöüß]+")
 
 
 def looks_protected(names: Iterable[str]) -> list[str]:
-    """The names that hold one of the words as a whole: "Applicant_Age" and "ageYears", not "page" or "average"."""
-    return [name for name in names if _matches([part.lower() for part in PART.findall(name)])]
+    """The names that contain a sensitive word as a whole: "Applicant_Age" and "ageYears", not "page" or "average"."""
+    return [name for name in names if _matches([part.lower() for part in NAME_PART.findall(name)])]
 
 
 def _matches(parts: list[str]) -> bool:
-    return any(tuple(parts[i : i + len(words)]) == words for words in KNOWN for i in range(len(parts)))
+    return any(tuple(parts[i : i + len(words)]) == words for words in SENSITIVE for i in range(len(parts)))

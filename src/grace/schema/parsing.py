@@ -1,7 +1,7 @@
-"""Reading JSON that somebody else may have written: bounded in size and depth, and of the types that are declared.
+"""Parsing untrusted JSON: bounded in size and depth, and validated against declared types.
 
-`read_text` and `read_json` refuse what is too large, too deep or not JSON; `fitted` compares a value with a type hint,
-and `record` a JSON object with the fields of a dataclass. Each raises a GraceError that names the part.
+`read_text` and `read_json` refuse what is too large, too deep or not JSON; `fitted` validates a value against a type
+hint, and `record` a JSON object against the fields of a dataclass. Each raises a GraceError that names the part.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Annotated, Any, NotRequired, Union, get_args, get_origin, get
 
 from grace.errors import GraceError
 
-MOST_SEED = 2**32 - 1  # what all generators of random numbers take
-MOST_BYTES = 64 * 2**20  # of a JSON file
-DEEPEST = 40  # objects and lists inside each other
+MAX_SEED = 2**32 - 1  # the largest seed of numpy's generators
+MAX_BYTES = 64 * 2**20  # of a JSON file
+MAX_DEPTH = 40  # of nested objects and lists
 Bound = Annotated[float, "may be infinite"]
-"""The end of a range, in a type hint: all other numbers have to be finite."""
+"""A type hint for the end of a range; all other numbers have to be finite."""
 SCALARS = {str: "text", bool: "true or false", int: "a whole number", float: "a number", NoneType: "null"}
 
 
-def read_text(path: Path, most: int = MOST_BYTES) -> str:
-    """A text file of limited size."""
+def read_text(path: Path, most: int = MAX_BYTES) -> str:
+    """The text of a file of limited size."""
     check_size(path, most)
     try:
         return path.read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def read_text(path: Path, most: int = MOST_BYTES) -> str:
 
 
 def check_size(path: Path, most: int) -> None:
-    """Refuse a file that is not a plain file, or larger than one of its kind may be, before it is read."""
+    """Raises an error for a path that is not a regular file, or a file larger than `most` bytes."""
     try:
         size = path.stat().st_size
     except (OSError, ValueError) as reason:
@@ -49,23 +49,24 @@ def check_size(path: Path, most: int) -> None:
 
 
 def read_json(text: str, what: str) -> Any:
-    """What JSON says. Keys that occur twice, NaN, and text that is not Unicode are refused; infinite numbers only by
-    their type, see `fitted`."""
-    if len(text) > MOST_BYTES:
-        raise GraceError(f"{what} is too large: at most {MOST_BYTES:,} characters are read")
+    """The parsed JSON. Duplicate keys, NaN and lone surrogates are refused; infinite numbers only by type, see
+    `fitted`."""
+    if len(text) > MAX_BYTES:
+        raise GraceError(f"{what} is too large: at most {MAX_BYTES:,} characters are read")
     try:
-        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
+        tree = json.loads(text, object_pairs_hook=_unique, parse_constant=_constant)
     except RecursionError:
-        raise GraceError(f"{what} is damaged: it is nested more than {DEEPEST} deep") from None
+        raise GraceError(f"{what} is damaged: it is nested more than {MAX_DEPTH} deep") from None
     except GraceError as reason:
         raise GraceError(f"{what} is damaged: {reason}") from None
     except ValueError as reason:
         raise GraceError(f"{what} is not JSON: {reason}") from reason
-    _check_tree(found, what)
-    return found
+    _check_tree(tree, what)
+    return tree
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A dict of the pairs; an error for duplicate keys."""
     out = dict(pairs)
     if len(out) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -81,9 +82,9 @@ def _constant(name: str) -> float:
 
 
 def _check_tree(tree: Any, what: str) -> None:
-    """Refuse deep trees, which would exhaust the stack later on, and text that cannot be written."""
+    """Raises an error for trees that are too deep to recurse into, and for text that cannot be encoded."""
     level = [tree]
-    for _ in range(DEEPEST + 1):
+    for _ in range(MAX_DEPTH + 1):
         parts: list[Any] = []
         for part in level:
             if isinstance(part, dict):
@@ -96,12 +97,12 @@ def _check_tree(tree: Any, what: str) -> None:
         if not parts:
             return
         level = parts
-    raise GraceError(f"{what} is damaged: it is nested more than {DEEPEST} deep")
+    raise GraceError(f"{what} is damaged: it is nested more than {MAX_DEPTH} deep")
 
 
 def record(cls: type, data: Any, what: str) -> dict[str, Any]:
-    """The parts of a JSON object that are fields of a dataclass, each of its declared type. Unknown parts are refused,
-    and so is an object without a field that has no default."""
+    """The parts of a JSON object as the fields of a dataclass, validated. Unknown parts are refused, and so are missing
+    fields without a default."""
     if not isinstance(data, Mapping):
         raise GraceError(f"{what} is {shown(data)}; it must be an object")
     hints = hints_of(cls)
@@ -116,15 +117,16 @@ def record(cls: type, data: Any, what: str) -> dict[str, Any]:
 
 
 def fitted(value: Any, hint: Any, what: str) -> Any:
-    """A value of JSON as its type hint has it: lists become tuples where these are declared, and objects dataclasses,
-    by their own `from_dict` if they have one. Numbers are finite, but for a `Bound`, and whole numbers fit 64 bits."""
+    """A JSON value validated against a type hint: lists become tuples where these are declared, and objects
+    dataclasses, by their `from_dict` if they have one. Numbers must be finite, except for `Bound`, and integers fit 64
+    bits."""
     origin, arguments = _outermost(hint), get_args(hint)
     if hint is Any:
         return value
-    if not _takes(hint, value):
-        raise GraceError(f"{what} is {shown(value)}; it must be {_said(hint)}")
+    if not _matches(hint, value):
+        raise GraceError(f"{what} is {shown(value)}; it must be {_describe(hint)}")
     if origin in (Union, UnionType):
-        return fitted(value, next(arm for arm in arguments if _takes(arm, value)), what)
+        return fitted(value, next(arm for arm in arguments if _matches(arm, value)), what)
     if isinstance(value, bool | str | None):
         return value
     if isinstance(value, int):
@@ -137,19 +139,19 @@ def fitted(value: Any, hint: Any, what: str) -> Any:
         return value
     if isinstance(value, Mapping):
         if is_dataclass(hint) and isinstance(hint, type):
-            own = getattr(hint, "from_dict", None)
-            return hint(**record(hint, value, what)) if own is None else own(value)
+            from_dict = getattr(hint, "from_dict", None)
+            return hint(**record(hint, value, what)) if from_dict is None else from_dict(value)
         if is_typeddict(hint):
             return _typed_dict(value, hint, what)
         return {key: fitted(part, arguments[1], f"{what}: {shown(key)}") for key, part in value.items()}
     each = [arguments[0]] * len(value) if arguments[-1] is ... or origin is list else list(arguments)
     if len(each) != len(value):
-        raise GraceError(f"{what} has {len(value)} parts; it must be {_said(hint)}")
+        raise GraceError(f"{what} has {len(value)} parts; it must be {_describe(hint)}")
     return origin(fitted(part, one, what) for part, one in zip(value, each, strict=True))
 
 
 def _typed_dict(value: Mapping[str, Any], hint: Any, what: str) -> dict[str, Any]:
-    """An object with some known parts; others are left as they are."""
+    """An object validated as a TypedDict; unknown keys are kept."""
     hints, optional = hints_of(hint), _optional(hint)
     for key in hints:
         if key not in value and key not in optional:
@@ -161,13 +163,13 @@ def _outermost(hint: Any) -> Any:
     return float if hint is Bound else get_origin(hint) or hint
 
 
-def _takes(hint: Any, value: Any) -> bool:
-    """Whether a value is of the outermost type of a hint."""
+def _matches(hint: Any, value: Any) -> bool:
+    """Whether a value has the outermost type of a hint."""
     origin = _outermost(hint)
     if hint is Any:
         return True
     if origin in (Union, UnionType):
-        return any(_takes(arm, value) for arm in get_args(hint))
+        return any(_matches(arm, value) for arm in get_args(hint))
     if origin is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if origin in SCALARS:
@@ -177,21 +179,21 @@ def _takes(hint: Any, value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
-def _said(hint: Any) -> str:
+def _describe(hint: Any) -> str:
     """A type hint in words."""
     origin, arguments = _outermost(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_said(arm) for arm in arguments))
+        return " or ".join(dict.fromkeys(_describe(arm) for arm in arguments))
     if origin in SCALARS:
         return SCALARS[origin]
     if origin in (tuple, list):
         many = origin is list or arguments[-1] is ...
-        return f"a list of {_said(arguments[0])}" if many else f"a list of {len(arguments)}"
+        return f"a list of {_describe(arguments[0])}" if many else f"a list of {len(arguments)}"
     return "anything" if hint is Any else "an object"
 
 
 def whole_number(name: str, value: Any, least: int, most: int, more: str = "") -> None:
-    """Refuse a setting that is not a whole number within limits; `more` says what the least one means."""
+    """Raises an error unless a setting is an integer in [least, most]; `more` explains the least one."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise GraceError(f"{name}={shown(value)}: it must be a whole number of at least {least}{more}")
     if value > most:
@@ -200,20 +202,20 @@ def whole_number(name: str, value: Any, least: int, most: int, more: str = "") -
 
 @cache
 def _optional(hint: Any) -> frozenset[str]:
-    """The parts of a TypedDict that may be missing, also in modules with postponed annotations."""
+    """The keys of a TypedDict that are not required, also with postponed annotations."""
     hints = get_type_hints(hint, include_extras=True)
     return frozenset(n for n, h in hints.items() if n in hint.__optional_keys__ or get_origin(h) is NotRequired)
 
 
 @cache
 def hints_of(cls: type) -> dict[str, Any]:
-    """The type hints of a dataclass or TypedDict, without what says that a part may be missing."""
+    """The type hints of a dataclass or TypedDict, without NotRequired."""
     hints = get_type_hints(cls, include_extras=True)
     return {name: get_args(h)[0] if get_origin(h) is NotRequired else h for name, h in hints.items()}
 
 
 def shown(value: Any) -> str:
-    """A value in an error message, cut where it is long."""
+    """The repr of a value, abbreviated for an error message."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "a whole number of very many digits"
     text = repr(value[:80] if isinstance(value, str | list | tuple) else value)
@@ -221,5 +223,5 @@ def shown(value: Any) -> str:
 
 
 def comma_separated(given: Iterable[str]) -> list[str]:
-    """The parts of texts that may hold several with commas between them."""
+    """The parts of comma-separated texts."""
     return [part.strip() for text in given for part in text.split(",") if part.strip()]

@@ -1,7 +1,7 @@
 """The schema of a table, dom(X).
 
-A row inside GRACE is one float64 per feature as a person sees it: a number, or the position of a
-category among its categories. `Schema.encode` and `Schema.decode` go between DataFrames and rows.
+An encoded row has one float64 per feature: a number, or the position of a category among its categories.
+`Schema.encode` and `Schema.decode` convert between DataFrames and encoded rows.
 """
 
 from __future__ import annotations
@@ -17,34 +17,23 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.columns import decode_column, encode_column, plain_numbers
-from grace.schema.feature_json import feature_to_dict, features_from
-from grace.schema.features import (
-    Bools,
-    Categorical,
-    Domain,
-    Feature,
-    Floats,
-    Numeric,
-    Value,
-    columns_of,
-    tail_of,
-)
-from grace.schema.frames import all_said, as_frame, join_first, no_duplicates, said
+from grace.schema.domains import Domain, tail_of
+from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric, Value, columns_of
+from grace.schema.formatting import schema_lines
+from grace.schema.frames import as_frame, cell_repr, cell_reprs, join_first, no_duplicates
 from grace.schema.groups import cells_of, columns_from, group_feature, needed_columns
 from grace.schema.limits import constrained
 from grace.schema.parsing import record
 from grace.schema.rules import Rule, Ruling, rule_to_json, rules_from, rules_of
 from grace.schema.rules.keeping import check_rules
-from grace.schema.schema_file import check_edits, from_text, to_text
-from grace.schema.shortening import schema_lines
+from grace.schema.schema_file import check_edits, feature_to_dict, features_from, from_text, to_text
 from grace.schema.words import DEFAULT, check_words, translated
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """The features in order, the target, and the words for a row, several rows, its classes
-    and the verb, in `language`; `translations` has them in other languages. `rules` hold between the features of
-    contrastive rows, see `grace.schema.rules`."""
+    """The features in order, the target, and the words in `language` for a row, several rows, the classes and the verb;
+    `translations` holds them in other languages. `rules` constrain contrastive rows, see `grace.schema.rules`."""
 
     features: tuple[Feature, ...]
     target: str | None = None
@@ -66,7 +55,7 @@ class Schema:
         if self.features and all(f.complete for f in self.features):
             check_rules(self)
 
-    # -- making one ---------------------------------------------------------------------------
+    # -- construction -------------------------------------------------------------------------
 
     @classmethod
     def infer(
@@ -78,8 +67,8 @@ class Schema:
         like: Schema | None = None,
         gaps: bool = False,
     ) -> Schema:
-        """dom(X) from data. What `like` declares (types, ranges, words, categories) wins. With `gaps`, missing cells
-        are values of their own in columns that have any."""
+        """dom(X) from data. What `like` declares (types, ranges, words, categories) takes precedence. With `gaps`,
+        missing cells are a value of their own in columns that have any."""
         from grace.schema.sources import schemas, source_of
 
         base = cls(features=()) if like is None else like
@@ -87,7 +76,7 @@ class Schema:
         return schemas(source_of(as_frame(frame)), target, domains=(chosen,), like=base, gaps=gaps)[chosen]
 
     def replace(self, name: str, **parts: Any) -> Schema:
-        """A copy in which an expert has set parts of one feature: `schema.replace("age", low=18)`."""
+        """A copy with attributes of one feature set: `schema.replace("age", low=18)`."""
         index = self.index(name)
         allowed = {f.name for f in fields(self.features[index])}
         for part in parts:
@@ -107,22 +96,14 @@ class Schema:
         ranges: Mapping[str, Sequence[Any]] | None = None,
         costs: Mapping[str, float] | None = None,
     ) -> Schema:
-        """A copy with limits on what may change. With `only`, no other feature changes. A range is (low, high), None
-        for no bound of your own; of a category, the values that may be chosen. A protected feature changes only if it
-        is named in `only`, `increase_only`, `decrease_only`, `ranges` or `costs`; `protected` protects further ones."""
-        limits = {
-            "frozen": frozen,
-            "only": only,
-            "protected": protected,
-            "increase_only": increase_only,
-            "decrease_only": decrease_only,
-            "ranges": ranges,
-            "costs": costs,
-        }
-        return constrained(self, limits)
+        """A copy with limits on what may change. With `only`, no other feature changes. A range is (low, high), None to
+        keep a bound; for a category, the selectable values. A protected feature changes only if it is named in `only`,
+        `increase_only`, `decrease_only`, `ranges` or `costs`; `protected` protects further ones."""
+        named = {"frozen": frozen, "only": only, "protected": protected, "increase_only": increase_only}
+        return constrained(self, {**named, "decrease_only": decrease_only, "ranges": ranges, "costs": costs})
 
     def group(self, name: str, columns: Sequence[str]) -> Schema:
-        """A copy in which columns of 0 and 1, exactly one of them 1, are a single category that changes as a whole:
+        """A copy in which one-hot columns are a single categorical feature that changes as a whole:
         `schema.group("housing", ["housing_own", "housing_rent"])`."""
         for column in columns:
             self.index(column)
@@ -139,7 +120,7 @@ class Schema:
         """A copy with words in another language: row, rows, verb, class_words, and by name features."""
         return translated(self, language, words)
 
-    # -- looking ------------------------------------------------------------------------------
+    # -- access -------------------------------------------------------------------------------
 
     @property
     def names(self) -> list[str]:
@@ -147,7 +128,7 @@ class Schema:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the table: those of a feature made of several, else its name."""
+        """The columns of the table: those of a group, else the feature's name."""
         return [c for f in self.features for c in columns_of(f)]
 
     def __len__(self) -> int:
@@ -160,37 +141,37 @@ class Schema:
         return self.features[self.index(name)]
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _positions(self) -> dict[str, int]:
         return {f.name: i for i, f in enumerate(self.features)}
 
     def index(self, name: str) -> int:
         try:
-            return self._places[name]
+            return self._positions[name]
         except (KeyError, TypeError):
             message = "there is no feature {name!r}; features: {known}"
-            raise GraceError(message, name=name, known=all_said(self.names)) from None
+            raise GraceError(message, name=name, known=cell_reprs(self.names)) from None
 
     # -- frames and rows ----------------------------------------------------------------------
 
     def encode(self, rows: Any, *, missing: bool = False) -> Floats:
-        """Rows of numbers from a DataFrame, Series, dict, list of dicts, or array with the columns in order; NaN only
-        if `missing`. Columns that are no features are passed over."""
+        """Encoded rows (n, d), float64, from a DataFrame, Series, dict, list of dicts, or array with the columns in
+        order; NaN only if `missing`. Columns that are not features are ignored."""
         frame = as_frame(rows, self.columns)
         if len(frame) == 0:
             raise GraceError("there are no rows: the table is empty")
-        given = frame.columns.tolist()  # a list() of it takes several times as long
+        given = frame.columns.tolist()  # several times faster than list()
         no_duplicates(given, "column")
         known = set(given)
         names = needed_columns(self, known)
         for name in names:
             if name not in known:
                 raise GraceError(f"column {name!r} is missing from the rows; the model needs {join_first(names)}")
-        place = {column: i for i, column in enumerate(given)}
-        places = [place[name] for name in names]  # by position: by name takes milliseconds
-        plain_rows = plain_numbers(frame, places, self.features)
+        position = {column: i for i, column in enumerate(given)}
+        positions = [position[name] for name in names]  # selection by name would take milliseconds
+        plain_rows = plain_numbers(frame, positions, self.features)
         if plain_rows is not None:
             return plain_rows
-        frame = frame.iloc[:, places]
+        frame = frame.iloc[:, positions]
         out = np.empty((len(frame), len(self.features)))
         for j, feature in enumerate(self.features):
             cells = cells_of(frame, feature, feature.name)
@@ -198,15 +179,15 @@ class Schema:
             if not missing and np.isnan(out[:, j]).any():
                 i = int(np.isnan(out[:, j]).argmax())
                 raise GraceError(
-                    f"column {feature.name!r}, row {said(frame.index[i])}: the cell is missing; "
+                    f"column {feature.name!r}, row {cell_repr(frame.index[i])}: the cell is missing; "
                     "fill it in, or as in training by model.impute(rows); explain can do so with "
                     'missing="fill", the command with --impute'
                 )
         return out
 
     def decode(self, rows: Floats, index: pd.Index[Any] | None = None, *, narrow: bool = False) -> pd.DataFrame:
-        """The DataFrame of encoded rows; NaN becomes a missing cell. With `narrow`, numbers are rounded to the
-        precision of the column that they were trained in, as they are when they are written into it."""
+        """The DataFrame of encoded rows; NaN becomes a missing cell. With `narrow`, numbers are rounded to the dtype of
+        their training column."""
         columns: dict[str, Any] = {}
         for j, f in enumerate(self.features):
             if isinstance(f, Categorical) and f.columns:
@@ -218,22 +199,21 @@ class Schema:
     # -- the domain and its projection P ------------------------------------------------------
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Lowest and highest new value of each feature (of a category: its positions)."""
+        """The lowest and highest new value of each feature, two arrays (d,); for a category, of its positions."""
         pairs = [f.bounds if isinstance(f, Numeric) else (0.0, len(f.categories) - 1.0) for f in self.features]
         low, high = zip(*pairs, strict=True)
         return np.array(low), np.array(high)
 
     def box(self, row: Floats) -> dict[str, list[Value]]:
-        """What each feature that may change may become in this row: its lowest and highest value, or the
-        categories to choose from."""
+        """What each feature that may change can become in this row: [low, high], or the selectable categories."""
         low, high = self.bounds()
         out: dict[str, list[Value]] = {}
         for j, f in enumerate(self.features):
             if f.fixed:
                 continue
             if isinstance(f, Categorical):
-                ways = [row[j] if f.increase_only else -np.inf, row[j] if f.decrease_only else np.inf]
-                out[f.name] = [c for k, c in enumerate(f.categories) if c in f.open and ways[0] <= k <= ways[1]]
+                least, most = row[j] if f.increase_only else -np.inf, row[j] if f.decrease_only else np.inf
+                out[f.name] = [c for k, c in enumerate(f.categories) if c in f.selectable and least <= k <= most]
             else:
                 out[f.name] = [
                     float(max(low[j], row[j])) if f.increase_only else float(low[j]),
@@ -241,20 +221,20 @@ class Schema:
                 ]
         return out
 
-    def open_codes(self, index: int) -> npt.NDArray[np.int64]:
-        """Positions of the categories of feature `index` that a change may choose."""
+    def selectable_codes(self, index: int) -> npt.NDArray[np.int64]:
+        """The positions of the selectable categories of feature `index`."""
         feature = self.features[index]
         assert isinstance(feature, Categorical)
-        return np.flatnonzero([c in feature.open for c in feature.categories])
+        return np.flatnonzero([c in feature.selectable for c in feature.categories])
 
     def contains(self, rows: Any) -> Bools:
-        """For each cell of the rows, whether it lies in the domain of its feature."""
+        """Whether each cell lies in the domain of its feature, bool (n, d)."""
         x = rows if isinstance(rows, np.ndarray) else self.encode(rows, missing=True)
         low, high = self.bounds()
         inside = (x >= low) & (x <= high)
         for j, feature in enumerate(self.features):
             if isinstance(feature, Categorical):
-                inside[:, j] = np.isin(x[:, j], self.open_codes(j))
+                inside[:, j] = np.isin(x[:, j], self.selectable_codes(j))
             elif feature.integer:
                 inside[:, j] &= x[:, j] == np.round(x[:, j])
         return inside
@@ -266,7 +246,7 @@ class Schema:
         out = np.clip(x, low, high)
         for j, feature in enumerate(self.features):
             if isinstance(feature, Categorical):
-                codes = self.open_codes(j)
+                codes = self.selectable_codes(j)
                 out[:, j] = codes[np.abs(x[:, [j]] - codes).argmin(axis=1)]
             elif feature.integer:
                 out[:, j] = np.round(out[:, j])
@@ -292,10 +272,10 @@ class Schema:
         return cls(**record(cls, {"features": (), **plain_parts}, "schema") | read)
 
     def to_json(self) -> str:
-        """The schema as a file to edit, with help on each part; see `grace.schema.schema_file`."""
+        """The schema as a file to edit, with help; see `grace.schema.schema_file`."""
         return to_text(self)
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """The schema in a file; what is unknown there, or would have no effect, is an error."""
+        """The schema in a file; unknown parts, and parts without effect, are errors."""
         return check_edits(cls.from_dict(from_text(text)))

@@ -1,4 +1,4 @@
-"""The words of a schema: which there are, in its own language or another, and what may be filled into them."""
+"""The words of a schema, per language, and the placeholders in them."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 DEFAULT = "en"
 LANGUAGES = [str(Path(__file__).parents[1] / "text" / "languages")]
-PLACES = re.compile(r"\{(?:row|class)\}")
+PLACEHOLDERS = re.compile(r"\{(?:row|class)\}")
 ROW_WORDS = ("row", "rows", "verb", "class_words")
 
 
 def languages() -> tuple[str, ...]:
-    """The codes of the languages: one package each in `grace.text.languages`."""
+    """The codes of the available languages: the packages in `grace.text.languages`."""
     return tuple(sorted(m.name for m in iter_modules(LANGUAGES)))
 
 
 def check_words(schema: Schema) -> None:
-    """An error that names the word of a schema, in its own language or another, that is none or has other places to
-    fill in than those for the row and the class."""
+    """Raises an error that names a word of the schema or its translations that is unknown, of the wrong type, or has
+    placeholders other than {row} and {class}."""
     check_template(schema.verb, "the schema's verb")
     hints = {"row": str, "rows": str, "verb": str, "class_words": Mapping[str, str]}
     for code, words in fitted(
         schema.translations, Mapping[str, Mapping[str, Any]], "the schema's translations"
     ).items():
-        for part, said in words.items():
+        for part, word in words.items():
             what = f"translations[{code!r}]: {part}"
             if part not in ROW_WORDS:
                 raise GraceError(f"{what} cannot be translated; what can is {', '.join(ROW_WORDS)}")
-            fitted(said, hints[part], what)
+            fitted(word, hints[part], what)
         check_template(words.get("verb", ""), f"translations[{code!r}]: verb")
 
 
@@ -59,25 +59,25 @@ def translated(schema: Schema, code: str, words: Mapping[str, Any]) -> Schema:
     return replace(schema, features=features, translations={**schema.translations, code: row})
 
 
-def spaced(name: object) -> str:
-    """A name of a column, class or category with spaces for underscores."""
+def with_spaces(name: object) -> str:
+    """The name of a column, class or category with spaces for underscores."""
     return str(name).replace("_", " ").strip()
 
 
-def worded(label: Value, among: Sequence[Value]) -> str:
-    """A class or category as words, "no recidivism" for no_recidivism, unless another would then be called the same."""
-    said = spaced(label)
-    others = [spaced(c) for c in among if c != label]
-    return said if said and said not in others else str(label)
+def label_words(label: Value, among: Sequence[Value]) -> str:
+    """A class or category with spaces for underscores, unless another one would then have the same label."""
+    words = with_spaces(label)
+    others = [with_spaces(c) for c in among if c != label]
+    return words if words and words not in others else str(label)
 
 
 def fill(template: str, label: Value, row: str = "") -> str:
-    """A verb or name with the row and the class filled in where it says {row} and {class}, and nowhere else."""
+    """The template with {row} and {class} filled in; not a format string."""
     words = {"{row}": row, "{class}": str(label)}
-    return PLACES.sub(lambda found: words[found[0]], template)
+    return PLACEHOLDERS.sub(lambda match: words[match[0]], template)
 
 
 def check_template(template: str, what: str) -> None:
-    """Refuse a template with any other places to fill in: it is plain text, not a format string of Python's."""
-    if not isinstance(template, str) or re.search(r"[{}]", PLACES.sub("", template)):
+    """Raises an error if the template has placeholders other than {row} and {class}."""
+    if not isinstance(template, str) or re.search(r"[{}]", PLACEHOLDERS.sub("", template)):
         raise GraceError(f"{what} is {template!r}; beside {{row}} and {{class}} it must be plain text without braces")

@@ -112,7 +112,7 @@ def _control(key: str, feature: Feature, value: Value) -> Control:
     if feature.fixed:
         return Control(key, feature, "fixed", value, options=(value,))
     if isinstance(feature, Categorical):
-        options = tuple(c for c in feature.categories if c in feature.open or c == value)
+        options = tuple(c for c in feature.categories if c in feature.selectable or c == value)
         return Control(key, feature, "choice", value, options=options)
     current = float(value)
     low, high = feature.bounds

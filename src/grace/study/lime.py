@@ -19,7 +19,7 @@ from grace.explain.explainer import Explainer
 from grace.models.base import checked_scores, class_codes
 from grace.pictures.drawing import Drawing, Mark, Rect, Text, line
 from grace.pictures.svg import to_svg
-from grace.schema.columns import is_small
+from grace.schema.columns import is_low_precision
 from grace.schema.features import Categorical, Feature, Floats, Value
 from grace.schema.schema import Schema
 from grace.schema.words import fill
@@ -144,7 +144,7 @@ class Lime:
         for i, row in enumerate(encoded):
             code = int(probabilities[i].argmax()) if target_code is None else target_code
             cells = {
-                f.name: row[j] if is_small(f) and not f.gaps else decoded[f.name].iloc[i]
+                f.name: row[j] if is_low_precision(f) and not f.gaps else decoded[f.name].iloc[i]
                 for j, f in enumerate(self.schema.features)
             }
             out.append(

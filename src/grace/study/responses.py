@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from grace.errors import GraceError
-from grace.schema.files import defused, restored
+from grace.schema.files import escape_formula, unescape_formula
 from grace.study.design import METHODS, MINUTES, RESPONSES, load
 from grace.study.store import Store, completion_code
 
@@ -98,7 +98,7 @@ def read_csv(path: str | Path) -> list[Response]:
             continue
         if len(line) != len(head):
             raise GraceError(f"{path}, line {number}: {len(line)} cells, but there are {len(head)} columns")
-        cells = dict(zip(head, (restored(cell.strip()) for cell in line), strict=True))
+        cells = dict(zip(head, (unescape_formula(cell.strip()) for cell in line), strict=True))
         try:
             out.append(_response(cells, number))
         except ValueError as reason:
@@ -155,4 +155,4 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return "" if value is None else str(defused(value))
+    return "" if value is None else str(escape_formula(value))

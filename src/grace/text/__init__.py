@@ -1,7 +1,7 @@
 """Explanations in words.
 
 sentence    the sentence, notes and reasons of an explanation
-precision   how precisely a difference is said
+precision   the precision with which a difference is stated
 vocabulary  the words of a schema in a language; predicted numbers in words
 languages/  one package per language
 """

@@ -1,7 +1,7 @@
-"""How precisely a difference is said: exactly, by its magnitude, or by its direction alone.
+"""The precision with which a sentence states a difference: exactly, by its magnitude, or by its direction alone.
 
-What is vague has limits: "about" is never further than VAGUE from the truth, "slightly" means less than an
-eighth, "more than ten times" and "less than a tenth" are meant as they stand.
+Rounding is bounded: "about" has a relative error of at most MAX_ROUNDING, "slightly" means less than SLIGHT, and "more
+than ten times" and "less than a tenth" hold literally.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, Inexac
 from grace.errors import GraceError
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import KINDS, STYLES, Feature, Numeric, Value
-from grace.schema.numerals import decimal, places
+from grace.schema.formatting import decimal, n_decimals
 
-VAGUE = 0.2  # "about twice" is said of 1.75 to 2.25; no ratio or amount strays further than this share
-SAME = 0.005  # a ratio this close to the one that is said needs no "about"
+MAX_ROUNDING = 0.2  # the largest relative rounding error: "about twice" stands for 1.75 to 2.25
+RATIO_TOLERANCE = 0.005  # a relative error up to this needs no "about"
 SLIGHT = 0.125
-DIGITS = 4  # significant digits that a fraction is said with, unless more are needed
-MOST_DIGITS = 18
+DIGITS = 4  # significant digits of a stated fraction, unless more are needed
+MAX_DIGITS = 18
 
 RATIOS = (
     ("1/10", 0.085, 0.115),
@@ -38,15 +38,15 @@ RATIOS = (
     ("3", 2.75, 3.5),
     *((str(n), n - 0.5, n + 0.5) for n in range(4, 11)),
 )
-"""The ratios that have words, each from its lower limit up to its upper one."""
-LITTLE, LOT = "<1/10", ">10"
+"""Ratios that have words: (name, lower limit, upper limit), as half-open intervals."""
+BELOW_TENTH, ABOVE_TENFOLD = "<1/10", ">10"
 
-ROUND = tuple(map(Decimal, ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "7", "8", "9", "10")))
+ROUND_NUMBERS = tuple(map(Decimal, ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "7", "8", "9", "10")))
 
 
 @dataclass(frozen=True)
 class Delta:
-    """By an amount: "7 points lower"."""
+    """A difference by an amount: "7 points lower". `about` marks a rounded size."""
 
     size: Decimal
     up: bool
@@ -55,7 +55,7 @@ class Delta:
 
 @dataclass(frozen=True)
 class Replacement:
-    """One value instead of another: "0.35 instead of 0.28"; either may be rounded, which is then said."""
+    """A new value and the old one: "0.35 instead of 0.28"; the flags mark rounded values."""
 
     new: Decimal
     old: Decimal
@@ -65,7 +65,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Ratio:
-    """By a ratio, one of RATIOS or LITTLE or LOT: "half as high"."""
+    """A ratio of the new value to the old one, a name in RATIOS, BELOW_TENTH or ABOVE_TENFOLD: "half as high"."""
 
     ratio: str
     up: bool
@@ -74,37 +74,37 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Direction:
-    """The direction alone: "lower"."""
+    """Only the direction: "lower"."""
 
     up: bool
 
 
 @dataclass(frozen=True)
 class Within:
-    """Any value from one to another: "between 34 and 41"; said where the direction alone would not do."""
+    """An interval of new values: "between 34 and 41"; stated where the direction alone does not imply the answer."""
 
     low: Decimal
     high: Decimal
 
 
 @dataclass(frozen=True)
-class Room:
-    """The values around the new one for which the model's answer is the same, and whether that goes on to the end of
-    the range in the direction of the change."""
+class StableInterval:
+    """The interval around the new value in which the model's answer stays the same; `to_the_end`: it reaches the end of
+    the feature's range in the direction of the change."""
 
     low: Decimal
     high: Decimal
     to_the_end: bool
 
-    def has(self, value: Decimal, feature: Numeric) -> bool:
-        """Whether a value lies in it; of whole numbers, both of those next to it."""
+    def contains(self, value: Decimal, feature: Numeric) -> bool:
+        """Whether the value lies inside; for integer features, its floor and its ceiling."""
         ends = (value.to_integral_value(ROUND_FLOOR), value.to_integral_value(ROUND_CEILING))
         return all(self.low <= v <= self.high for v in (ends if feature.integer else (value,)))
 
 
 @dataclass(frozen=True)
 class NewCategory:
-    """Another category; or another date, as text."""
+    """A new category, or a new date as text."""
 
     new: Value
     old: Value
@@ -113,132 +113,140 @@ class NewCategory:
 Difference = Delta | Replacement | Ratio | Direction | Within | NewCategory
 
 
-def check_style(asked: str | None) -> None:
-    if asked not in (None, "auto", *STYLES):
-        raise GraceError(f"style={asked!r} is unknown; use one of {', '.join(STYLES)}, auto")
+def check_style(requested: str | None) -> None:
+    if requested not in (None, "auto", *STYLES):
+        raise GraceError(f"style={requested!r} is unknown; use one of {', '.join(STYLES)}, auto")
 
 
-def style_of(feature: Numeric, asked: str | None) -> str:
-    """The degree for a feature: what the call asks for, else what its schema says, else "exact". "auto" asks
-    for the schema's, else what suits the kind of number."""
-    if asked in STYLES:
-        return str(asked)
-    return feature.style or ("exact" if asked is None else KINDS[feature.sort])
+def style_of(feature: Numeric, requested: str | None) -> str:
+    """The style of a feature: the requested one, else that of its schema, else "exact". "auto" stands for that of the
+    schema, else the default of its kind of number (KINDS)."""
+    if requested in STYLES:
+        return str(requested)
+    return feature.style or ("exact" if requested is None else KINDS[feature.number_kind])
 
 
 def difference(
-    feature: Feature, old: Value, new: Value, asked: str | None, *, ratios: bool, room: Room | None = None
+    feature: Feature,
+    old: Value,
+    new: Value,
+    requested: str | None,
+    *,
+    ratios: bool,
+    interval: StableInterval | None = None,
 ) -> Difference:
-    """The way from one value to another, in words' terms. `ratios` tells whether there are words for them. With `room`,
-    what is vague is said only if the model's answer is the same for what a reader would take it to mean."""
+    """The difference of two values in the requested style. `ratios`: the language has words for ratios of this feature.
+    With an `interval`, a rounded statement is used only if the model's answer is the same for the value it states."""
     if not isinstance(feature, Numeric):
         return NewCategory(new, old)
-    style = style_of(feature, asked)
+    style = style_of(feature, requested)
     a, b = decimal(old), decimal(new)
     if style == "relative":
-        found = direction(feature, a, b, room)
-        if found is not None:
-            return found
+        relative = direction(feature, a, b, interval)
+        if relative is not None:
+            return relative
     elif style == "magnitude":
         size = rounded(abs(b - a))
-        about = Delta(size, b > a, about=size != apart(a, b))
-        tried: list[Delta | Ratio] = [times(a, b), about] if ratios and has_ratio(feature, a, b) else [about]
-        for vague in tried:
-            if room is None or means(vague, feature, a, b, room):
-                return vague
-    exact = sayable(feature, a, b)
-    return values(feature, old, new) if exact is None else Delta(exact, b > a)
+        about = Delta(size, b > a, about=size != exact_difference(a, b))
+        ratio: list[Delta | Ratio] = [nearest_ratio(a, b)] if ratios and is_ratio_scale(feature, a, b) else []
+        for stated in (*ratio, about):
+            if interval is None or keeps_answer(stated, feature, a, interval):
+                return stated
+    exact = short_difference(feature, a, b)
+    return value_pair(feature, old, new) if exact is None else Delta(exact, b > a)
 
 
-def is_exact(said: Difference) -> bool:
-    """Whether a reader can type in what is said of a number."""
-    return not isinstance(said, Ratio | Direction | Within) and not (isinstance(said, Delta) and said.about)
+def is_exact(stated: Difference) -> bool:
+    """Whether the statement determines the number to the last digit."""
+    return not isinstance(stated, Ratio | Direction | Within) and not (isinstance(stated, Delta) and stated.about)
 
 
-def direction(feature: Numeric, old: Decimal, new: Decimal, room: Room | None) -> Direction | Within | None:
-    """The direction, if the model's answer is the same from there to the end of the range; else the span in which it
-    is, with no more digits than needed. None if that is a single value, or a date, of which both values are said."""
-    if room is None or room.to_the_end:
+def direction(
+    feature: Numeric, old: Decimal, new: Decimal, interval: StableInterval | None
+) -> Direction | Within | None:
+    """The direction, if the model's answer is the same up to the end of the range; else the interval in which it is, in
+    as few digits as possible. None for a single value or a date, which are stated as a pair of values."""
+    if interval is None or interval.to_the_end:
         return Direction(new > old)
-    if is_date(feature) or room.low >= room.high:
+    if is_date(feature) or interval.low >= interval.high:
         return None
-    low, high = short(room.low, rounding=ROUND_CEILING), short(room.high, rounding=ROUND_FLOOR)
-    return Within(low if low <= new else room.low, high if high >= new else room.high)
+    low, high = round_digits(interval.low, rounding=ROUND_CEILING), round_digits(interval.high, rounding=ROUND_FLOOR)
+    return Within(low if low <= new else interval.low, high if high >= new else interval.high)
 
 
-def means(vague: Delta | Ratio, feature: Numeric, old: Decimal, new: Decimal, room: Room) -> bool:
-    """Whether the model's answer is the same for the number that a vague difference names. What names none has to hold
-    from the new value on: "slightly" up to an eighth, "more than ten times" from there to the end of the range."""
-    if isinstance(vague, Delta):
-        return room.has(old + (vague.size if vague.up else -vague.size), feature)
-    if vague.ratio == "slightly":
-        farthest = old * (1 + Decimal(SLIGHT) * (1 if vague.up else -1))
-        return room.to_the_end or room.low <= farthest <= room.high
-    if vague.ratio in (LOT, LITTLE):
-        return room.to_the_end and room.has(old * (10 if vague.ratio == LOT else Decimal("0.1")), feature)
-    return room.has(old * said(vague.ratio), feature)
+def keeps_answer(stated: Delta | Ratio, feature: Numeric, old: Decimal, interval: StableInterval) -> bool:
+    """Whether the model's answer is the same at the value that a rounded difference gives: for "slightly" up to SLIGHT,
+    for "more than ten times" and "less than a tenth" from there to the end of the range."""
+    if isinstance(stated, Delta):
+        return interval.contains(old + (stated.size if stated.up else -stated.size), feature)
+    if stated.ratio == "slightly":
+        farthest = old * (1 + Decimal(SLIGHT) * (1 if stated.up else -1))
+        return interval.to_the_end or interval.low <= farthest <= interval.high
+    if stated.ratio in (ABOVE_TENFOLD, BELOW_TENTH):
+        factor = Decimal(10) if stated.ratio == ABOVE_TENFOLD else Decimal("0.1")
+        return interval.to_the_end and interval.contains(old * factor, feature)
+    return interval.contains(old * ratio_value(stated.ratio), feature)
 
 
-def values(
-    feature: Feature, old: Value, new: Value, asked: str | None = "exact", room: Room | None = None
+def value_pair(
+    feature: Feature, old: Value, new: Value, requested: str | None = "exact", interval: StableInterval | None = None
 ) -> Difference:
-    """Both values: in the exact style the new one to the last digit, by magnitude both rounded. The direction alone
-    where the style asks for no more. With `room`, what is vague is said only if the model's answer is the same."""
+    """The new and the old value: exact, by magnitude both rounded, in the relative style the direction alone. With an
+    `interval`, a rounded value is used only if the model's answer is the same for it."""
     if not isinstance(feature, Numeric):
         return NewCategory(new, old)
-    style = style_of(feature, asked)
+    style = style_of(feature, requested)
     a, b = decimal(old), decimal(new)
-    vague = direction(feature, a, b, room) if style == "relative" else None
-    if vague is not None:
-        return vague
+    stated = direction(feature, a, b, interval) if style == "relative" else None
+    if stated is not None:
+        return stated
     if is_date(feature):
         return NewCategory(date_text(new), date_text(old))
-    rough = roughly(a, b)
-    fits = style == "magnitude" and (room is None or room.has(rough.new, feature))
-    return rough if fits else replaced(a, b)
+    rough = rounded_pair(a, b)
+    fits = style == "magnitude" and (interval is None or interval.contains(rough.new, feature))
+    return rough if fits else exact_pair(a, b)
 
 
-def sayable(feature: Numeric, old: Decimal, new: Decimal) -> Decimal | None:
-    """The exact difference, unless it takes more digits to say than the new value does."""
-    size = apart(old, new)
-    if size is None or places(size) > max(places(new), feature.digits, 0):
+def short_difference(feature: Numeric, old: Decimal, new: Decimal) -> Decimal | None:
+    """The exact difference, or None if it has more digits than the new value."""
+    size = exact_difference(old, new)
+    if size is None or n_decimals(size) > max(n_decimals(new), feature.digits, 0):
         return None
-    return None if width(size) > max(DIGITS, width(new)) else size
+    return None if n_digits(size) > max(DIGITS, n_digits(new)) else size
 
 
-def width(size: Decimal) -> int:
-    """How many significant digits a fraction has; whole numbers are said as they are."""
-    return len(size.normalize().as_tuple().digits) if places(size) else 0
+def n_digits(size: Decimal) -> int:
+    """The number of significant digits of a fraction; 0 for a whole number, which is never shortened."""
+    return len(size.normalize().as_tuple().digits) if n_decimals(size) else 0
 
 
-def short(size: Decimal, digits: int = DIGITS, rounding: str = ROUND_HALF_EVEN) -> Decimal:
-    """The number with so many significant digits; never less precise than a whole number."""
-    place = min(0, size.adjusted() - digits + 1)
-    return size if places(size) <= -place else size.quantize(Decimal(1).scaleb(place), rounding).normalize()
+def round_digits(size: Decimal, digits: int = DIGITS, rounding: str = ROUND_HALF_EVEN) -> Decimal:
+    """The number rounded to so many significant digits, but never coarser than to a whole number."""
+    exponent = min(0, size.adjusted() - digits + 1)
+    return size if n_decimals(size) <= -exponent else size.quantize(Decimal(1).scaleb(exponent), rounding).normalize()
 
 
-def replaced(old: Decimal, new: Decimal) -> Replacement:
-    """The new value as it is. The old one, if it has more decimals, is no longer than it has to be to lie on the same
-    side of it."""
-    for digits in range(DIGITS, MOST_DIGITS) if places(old) > places(new) else ():
-        said = short(old, digits)
-        if said != new and (said > new) == (old > new):
-            return Replacement(new, said, about_old=said != old)
+def exact_pair(old: Decimal, new: Decimal) -> Replacement:
+    """The new value as it is; the old one, if it has more decimals, in the fewest digits that keep their order."""
+    for digits in range(DIGITS, MAX_DIGITS) if n_decimals(old) > n_decimals(new) else ():
+        shortened = round_digits(old, digits)
+        if shortened != new and (shortened > new) == (old > new):
+            return Replacement(new, shortened, about_old=shortened != old)
     return Replacement(new, old)
 
 
-def roughly(old: Decimal, new: Decimal) -> Replacement:
-    """Both values rounded, as far as the one stays above the other."""
-    ways = [rounded, *(lambda size, n=n: significant(size, n) for n in range(2, MOST_DIGITS))]
-    for way in ways:
-        a, b = way(old), way(new)
+def rounded_pair(old: Decimal, new: Decimal) -> Replacement:
+    """Both values rounded, with as many digits as keep their order."""
+    roundings = [rounded, *(lambda size, n=n: significant(size, n) for n in range(2, MAX_DIGITS))]
+    for rounding in roundings:
+        a, b = rounding(old), rounding(new)
         if a != b and (a > b) == (old > new):
             return Replacement(b, a, about_new=b != new, about_old=a != old)
     return Replacement(new, old)
 
 
-def apart(old: Decimal, new: Decimal) -> Decimal | None:
-    """The exact difference; None where it has more digits than anybody reads (1e30 less 1e-9)."""
+def exact_difference(old: Decimal, new: Decimal) -> Decimal | None:
+    """The absolute difference; None if it exceeds the precision of Decimal (1e30 less 1e-9)."""
     with localcontext() as context:
         context.traps[Inexact] = True
         try:
@@ -247,34 +255,34 @@ def apart(old: Decimal, new: Decimal) -> Decimal | None:
             return None
 
 
-def has_ratio(feature: Numeric, old: Decimal, new: Decimal) -> bool:
-    """Whether one value is so many times the other in earnest: both positive, on a scale with a zero."""
-    return feature.sort not in ("score", "date") and feature.bounds[0] >= 0 and min(old, new) > 0
+def is_ratio_scale(feature: Numeric, old: Decimal, new: Decimal) -> bool:
+    """Whether a ratio of the values is meaningful: both positive, on a scale with a natural zero."""
+    return feature.number_kind not in ("score", "date") and feature.bounds[0] >= 0 and min(old, new) > 0
 
 
-def times(old: Decimal, new: Decimal) -> Ratio:
-    """The ratio that has words and is nearest."""
+def nearest_ratio(old: Decimal, new: Decimal) -> Ratio:
+    """The ratio in RATIOS that the quotient new / old falls into."""
     ratio = new / old
     for name, low, high in RATIOS:
         if Decimal(low) <= ratio < Decimal(high):
             if name == "slightly":
                 return Ratio(name, new > old, about=False)
-            return Ratio(name, new > old, about=abs(ratio / said(name) - 1) > Decimal(SAME))
-    return Ratio(LOT if new > old else LITTLE, new > old, about=False)
+            return Ratio(name, new > old, about=abs(ratio / ratio_value(name) - 1) > Decimal(RATIO_TOLERANCE))
+    return Ratio(ABOVE_TENFOLD if new > old else BELOW_TENTH, new > old, about=False)
 
 
-def said(name: str) -> Decimal:
-    """The number that the name of a ratio stands for."""
+def ratio_value(name: str) -> Decimal:
+    """The number that the name of a ratio stands for: 0.5 for "1/2"."""
     top, _, bottom = name.partition("/")
     return Decimal(top) / Decimal(bottom or 1)
 
 
 def rounded(size: Decimal) -> Decimal:
-    """The nearest number with one significant digit, or one of 12, 15 and 25 and their like."""
+    """The nearest number with one significant digit, or 1.2, 1.5 or 2.5 times a power of ten."""
     if size <= 0:
         return size if size == 0 else -rounded(-size)
     unit = Decimal(1).scaleb(size.adjusted())
-    return min((step * unit for step in ROUND), key=lambda step: abs(step - size)).normalize()
+    return min((step * unit for step in ROUND_NUMBERS), key=lambda step: abs(step - size)).normalize()
 
 
 def significant(size: Decimal, digits: int) -> Decimal:

@@ -1,7 +1,7 @@
-"""The sentence: what would have had to be different, or what made the difference.
+"""The sentence of an explanation: what would have had to be different, or what made the difference.
 
-In the exact style it is literally true: a reader who types the values into the model gets the class. What the
-other styles leave open has limits, see `grace.text.precision`. The words are in `grace.text.languages`.
+In the exact style it is literally true: the stated values, given to the model, yield the contrast class. The other
+styles round within the limits of `grace.text.precision`. The words are in `grace.text.languages`.
 """
 
 from __future__ import annotations
@@ -15,52 +15,36 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from grace.errors import GraceError
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
-from grace.schema.numerals import decimal
-from grace.schema.parsing import MOST_SEED, whole_number
+from grace.schema.formatting import decimal as decimal
+from grace.schema.parsing import MAX_SEED, whole_number
 from grace.schema.words import DEFAULT
 from grace.text import languages
 from grace.text.languages import FORMS, ChangedFeature, Facts, Language, Limits
 from grace.text.precision import (
     Delta,
     Difference,
-    Room,
+    StableInterval,
     Within,
-    apart,
     check_style,
     difference,
+    exact_difference,
     is_exact,
-    short,
+    round_digits,
     style_of,
-    values,
+    value_pair,
 )
-from grace.text.vocabulary import asked_for, class_word, feature_in, predicted, row_words
+from grace.text.vocabulary import class_word, feature_in, predicted, range_words, row_words
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation
     from grace.schema.schema import Schema
 
-MINIMUM = "minimal"
-"""The verdict that no change of fewer features would do, as records have it."""
-
-__all__ = [
-    "MINIMUM",
-    "Saying",
-    "category",
-    "comparable",
-    "decimal",
-    "heading",
-    "main_clause",
-    "notes",
-    "number",
-    "phrase",
-    "reason",
-    "sentence",
-    "value",
-]
+MINIMAL = "minimal"
+"""The verdict of a proof that no change of fewer features suffices."""
 
 
-class Saying(TypedDict, total=False):
-    """How to say it; see `Explanation.text`."""
+class TextOptions(TypedDict, total=False):
+    """Keyword arguments of `sentence` and `Explanation.text`."""
 
     style: str | None
     language: str | None
@@ -77,28 +61,28 @@ def sentence(
     seed: int = 0,
     hedge: bool = False,
 ) -> str:
-    """The explanation as a sentence, and where there is a proof, another."""
+    """The explanation as a sentence, followed by a second one if it is proven minimal."""
     code = language or e.words.language
-    said = languages.load(code)
+    words = languages.load(code)
     check_style(style)
     if template not in (None, *FORMS):
         raise GraceError(f"template={template!r} is unknown; use one of {', '.join(FORMS)}")
-    whole_number("seed", plain(seed), -MOST_SEED, MOST_SEED)
+    whole_number("seed", plain(seed), -MAX_SEED, MAX_SEED)
     if not e.success or e.contrast_class is None:
-        return f"{said.failed(_facts(e, code, ()), reason(e, code))}."
-    form, place = _drawn(e, said, template, seed)
-    body = main_clause(e, form, place, style, code)
+        return f"{words.failed(_facts(e, code, ()), reason(e, code))}."
+    form, number = _choose_template(e, words, template, seed)
+    body = main_clause(e, form, number, style, code)
     label = e.contrast_class if form == "had" else e.original_class
     hedge &= e.sure and e.task != "regression"
-    sure = said.sure(e.probability(label, after=form == "had"), then=form == "had") if hedge else ""
+    sure = words.sure(e.probability(label, after=form == "had"), then=form == "had") if hedge else ""
     cutoff = _cutoff(e, label, code, then=form == "had")
-    proven = e.proof is not None and e.proof["verdict"] == MINIMUM and len(e.changes) > 1
-    minimum = f" {said.minimum(_limits(e, code, len(e.changes) - 1), form)}" if proven else ""
+    proven = e.proof is not None and e.proof["verdict"] == MINIMAL and len(e.changes) > 1
+    minimum = f" {words.minimum(_limits(e, code, len(e.changes) - 1), form)}" if proven else ""
     return f"{body}{sure}{cutoff}.{minimum}"
 
 
 def _cutoff(e: Explanation, label: Value, code: str, *, then: bool) -> str:
-    """The cut-off that decides for a class, where one is set; of two classes, that of the positive one."""
+    """The clause about the decision threshold of a class, if any is set; of two classes, that of the positive one."""
     if not e.cutoffs:
         return ""
     language = languages.load(code)
@@ -110,119 +94,122 @@ def _cutoff(e: Explanation, label: Value, code: str, *, then: bool) -> str:
 
 
 def _per_cent(share: float, language: Language) -> str:
-    """A share in per cent, in its own digits if they are few."""
+    """A share in per cent: exact if four digits suffice, else rounded."""
     exact = decimal(share) * 100
     few = Decimal(f"{exact:.4g}")
     return language.number(exact) if few == exact else language.figure(few, few, about=True)
 
 
-def main_clause(e: Explanation, form: str, place: int, style: str | None, code: str) -> str:
-    """The sentence by one template of a language, without the full stop and what may go with it."""
-    parts, along = _parts(e, form, style, code), _along(e, code)
-    return languages.load(code).TEMPLATES[form][place](replace(_facts(e, code, parts), along=along))
+def main_clause(e: Explanation, form: str, number: int, style: str | None, code: str) -> str:
+    """The sentence by template `number` of a form, without full stop, probability and proof."""
+    facts = replace(_facts(e, code, _changes(e, form, style, code)), follow_on=_follow_on(e, code))
+    return languages.load(code).TEMPLATES[form][number](facts)
 
 
-def _drawn(e: Explanation, language: Language, template: str | None, seed: int) -> tuple[str, int]:
-    """Form and number of a template. Seed 0 takes the first that fits; with another, rows differ."""
-    wanted = FORMS if template is None else FORMS[1:] if template == "because" else (template,)
-    forms = [f for f in wanted if f != "typical" or comparable(e)] or ["because"]
-    pool = [(form, place) for form in forms for place in range(len(language.TEMPLATES[form]))]
+def _choose_template(e: Explanation, language: Language, template: str | None, seed: int) -> tuple[str, int]:
+    """The form and number of a template: with seed 0 the first applicable one, else drawn per row."""
+    requested = FORMS if template is None else FORMS[1:] if template == "because" else (template,)
+    forms = [f for f in requested if f != "typical" or comparable(e)] or ["because"]
+    pool = [(form, number) for form in forms for number in range(len(language.TEMPLATES[form]))]
     return pool[0] if seed == 0 else Random(f"{seed} {e.row} {e.predicate}").choice(pool)
 
 
 def comparable(e: Explanation) -> bool:
-    """Whether the row differs from what is typical of class Y, and in the direction of every change."""
+    """Whether every numeric change moves the row towards the median of class Y, which the "typical" form states."""
     numeric = [c for c in e.changes if isinstance(c.feature, Numeric)]
-    return bool(numeric) and all(c.name in e.typical and _moves_towards(c, e.typical[c.name]) for c in numeric)
+    return bool(numeric) and all(c.name in e.typical and _is_towards(c, e.typical[c.name]) for c in numeric)
 
 
-def _moves_towards(change: Change, usual: float) -> bool:
-    """Whether the change goes towards the usual value, and how far that is can be said."""
+def _is_towards(change: Change, median: float) -> bool:
+    """Whether the change goes towards the class median, and their difference is exact."""
     old, new = float(change.old), float(change.new)
-    return old != usual and (usual > old) == (new > old) and apart(decimal(old), decimal(usual)) is not None
+    towards = old != median and (median > old) == (new > old)
+    return towards and exact_difference(decimal(old), decimal(median)) is not None
 
 
-def _parts(e: Explanation, form: str, style: str | None, code: str) -> tuple[ChangedFeature, ...]:
-    """How each change is said. "Because" says values, old and new; "had" says differences, unless one of them takes
-    more digits than its value, as then all values that are said exactly are said alike."""
+def _changes(e: Explanation, form: str, style: str | None, code: str) -> tuple[ChangedFeature, ...]:
+    """The changes as they are stated: by "because" as pairs of values; by "had" as differences, but if one of them has
+    more digits than its value, all exact numbers as pairs of values."""
     language = languages.load(code)
     features = [feature_in(c.feature, e.words.language, code) for c in e.changes]
     pairs = list(zip(e.changes, features, strict=True))
     if form == "because":
-        said = [values(f, c.old, c.new, style, room_of(c)) for c, f in pairs]
-        said = _with_one_span(said, [values(f, c.old, c.new) for c, f in pairs])
-        return tuple(ChangedFeature(f, s) for f, s in zip(features, said, strict=True))
-    said = [_said(e, c, f, form, style, language) for c, f in pairs]
-    said = _with_one_span(said, [difference(f, c.old, c.new, "exact", ratios=False) for c, f in pairs])
-    exact = [isinstance(f, Numeric) and is_exact(s) for s, f in zip(said, features, strict=True)]
-    if form == "had" and any(alike and not isinstance(s, Delta) for s, alike in zip(said, exact, strict=True)):
-        said = [values(f, c.old, c.new) if alike else s for s, alike, (c, f) in zip(said, exact, pairs, strict=True)]
-    return tuple(ChangedFeature(f, s) for f, s in zip(features, said, strict=True))
+        stated = [value_pair(f, c.old, c.new, style, stable_interval(c)) for c, f in pairs]
+        stated = _with_one_interval(stated, [value_pair(f, c.old, c.new) for c, f in pairs])
+    else:
+        stated = [_describe(e, c, f, form, style, language) for c, f in pairs]
+        stated = _with_one_interval(stated, [difference(f, c.old, c.new, "exact", ratios=False) for c, f in pairs])
+        exact = [isinstance(f, Numeric) and is_exact(s) for s, f in zip(stated, features, strict=True)]
+        if form == "had" and any(x and not isinstance(s, Delta) for s, x in zip(stated, exact, strict=True)):
+            exact_pairs = [value_pair(f, c.old, c.new) for c, f in pairs]
+            stated = [pair if x else s for s, x, pair in zip(stated, exact, exact_pairs, strict=True)]
+    return tuple(ChangedFeature(f, s) for f, s in zip(features, stated, strict=True))
 
 
-def _with_one_span(said: list[Difference], exact: list[Difference]) -> list[Difference]:
-    """A span holds while the other changes are as they are: beside the first one, all others are said exactly."""
-    first = next((i for i, s in enumerate(said) if isinstance(s, Within)), None)
+def _with_one_interval(stated: list[Difference], exact: list[Difference]) -> list[Difference]:
+    """An interval is valid only with the other changes as they are: all but the first one are stated exactly."""
+    first = next((i for i, s in enumerate(stated) if isinstance(s, Within)), None)
     if first is None:
-        return said
-    return [s if i == first or is_exact(s) else other for i, (s, other) in enumerate(zip(said, exact, strict=True))]
+        return stated
+    return [s if i == first or is_exact(s) else other for i, (s, other) in enumerate(zip(stated, exact, strict=True))]
 
 
-def _along(e: Explanation, code: str) -> tuple[ChangedFeature, ...]:
-    """What follows, by its values: it was not asked for, so that how far it moves is of less interest."""
+def _follow_on(e: Explanation, code: str) -> tuple[ChangedFeature, ...]:
+    """The features that change as a consequence, as pairs of values."""
     out = []
     for c in e.follow_on:
         feature = feature_in(c.feature, e.words.language, code)
-        out.append(ChangedFeature(feature, values(feature, c.old, c.new)))
+        out.append(ChangedFeature(feature, value_pair(feature, c.old, c.new)))
     return tuple(out)
 
 
-def _said(
+def _describe(
     e: Explanation, change: Change, feature: Feature, form: str, style: str | None, language: Language
 ) -> Difference:
+    """The difference of one change; in the "typical" form, between the class median and the row's value."""
     if form != "typical" or not isinstance(feature, Numeric):
         ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
-        room = room_of(change) if isinstance(feature, Numeric) else None
-        return difference(feature, change.old, change.new, style, ratios=ratios, room=room)
-    usual = e.typical[change.name]
-    if style_of(feature, style) == "exact":  # a difference all the same, as nothing typical is typed in
-        size = abs(decimal(change.old) - decimal(usual))
-        return Delta(short(size), float(change.old) > usual, about=short(size) != size)
-    return difference(feature, usual, change.old, style, ratios=language.has_ratios(feature))
+        interval = stable_interval(change) if isinstance(feature, Numeric) else None
+        return difference(feature, change.old, change.new, style, ratios=ratios, interval=interval)
+    median = e.typical[change.name]
+    if style_of(feature, style) == "exact":  # rounded, as no reader has to reproduce a median
+        size = abs(decimal(change.old) - decimal(median))
+        return Delta(round_digits(size), float(change.old) > median, about=round_digits(size) != size)
+    return difference(feature, median, change.old, style, ratios=language.has_ratios(feature))
 
 
-def room_of(change: Change) -> Room:
-    """Where a changed number may lie; nowhere else where that is not known."""
+def stable_interval(change: Change) -> StableInterval:
+    """The interval of a changed number in which the answer is the same; only the new value if that is unknown."""
     if change.span is None:
-        alone = Decimal(0) if isinstance(change.feature, Categorical) else decimal(change.new)
-        return Room(alone, alone, to_the_end=False)
+        point = Decimal(0) if isinstance(change.feature, Categorical) else decimal(change.new)
+        return StableInterval(point, point, to_the_end=False)
     low, high = (decimal(end) for end in change.span)
-    return Room(low, high, change.to_the_end)
+    return StableInterval(low, high, change.to_the_end)
 
 
-def _facts(e: Explanation, code: str, parts: tuple[ChangedFeature, ...]) -> Facts:
+def _facts(e: Explanation, code: str, changes: tuple[ChangedFeature, ...]) -> Facts:
     language = languages.load(code)
     words = row_words(e.words, code, e.task)
     before, after = class_word(words, e.original_class, language), ""
     if e.wanted is not None:
-        before, after = predicted(float(e.original_class), e.wanted, language), asked_for(e.wanted, language)
+        before, after = predicted(float(e.original_class), e.wanted, language), range_words(e.wanted, language)
     elif e.contrast_class is not None:
         after = class_word(words, e.contrast_class, language)
-    return Facts(row=words["row"], rows=words["rows"], verb=words["verb"], before=before, after=after, parts=parts)
+    return Facts(row=words["row"], rows=words["rows"], verb=words["verb"], before=before, after=after, changes=changes)
 
 
 def _limits(e: Explanation, code: str, count: int) -> Limits:
-    """What a proof about so many changes depends on, as far as it could matter. Of a record that does not say, it
-    could."""
+    """The conditions under which a proof about `count` changes holds. Where an older record lacks one, it is assumed to
+    matter."""
     proof = e.proof or {}
     confidence = float(proof.get("confidence", e.settings.get("confidence", 0.0)) or 0.0)
     box = dict(proof.get("box", {}))
     fixed = [*proof.get("frozen", ()), *proof.get("missing", ())]
     return Limits(
         count=count,
-        fixed=_named(e, code, fixed),
-        rising=_named(e, code, proof.get("increase_only", ())),
-        falling=_named(e, code, proof.get("decrease_only", ())),
+        fixed=_features(e, code, fixed),
+        rising=_features(e, code, proof.get("increase_only", ())),
+        falling=_features(e, code, proof.get("decrease_only", ())),
         categories=bool(proof.get("categories", any(isinstance(v, str) for span in box.values() for v in span))),
         distinct=count > 1 and bool(proof.get("redundant", proof.get("gamma", 1.0) < 1)),
         confidence=confidence,
@@ -230,107 +217,105 @@ def _limits(e: Explanation, code: str, count: int) -> Limits:
     )
 
 
-def _named(e: Explanation, code: str, names: Sequence[str]) -> tuple[Feature, ...]:
+def _features(e: Explanation, code: str, names: Sequence[str]) -> tuple[Feature, ...]:
     return tuple(_feature(e, code, name) for name in names)
 
 
 def _feature(e: Explanation, code: str, name: str) -> Feature:
-    """A feature by name with its words in a language; by a noun of its own where it is called like the row."""
+    """A feature by name with its words in a language; its noun is its name if it would equal the word for the row."""
     known = next((f for f in e.words.features if f.name == name), Numeric(name=name))
-    spoken = feature_in(known, e.words.language, code)
-    if spoken.noun == row_words(e.words, code, e.task)["row"]:
-        return replace(spoken, noun=languages.load(code).named(name))
-    return spoken
+    feature = feature_in(known, e.words.language, code)
+    if feature.noun == row_words(e.words, code, e.task)["row"]:
+        return replace(feature, noun=languages.load(code).named(name))
+    return feature
 
 
 def reason(e: Explanation, code: str) -> str:
-    """Why there is no answer; empty where there is one."""
+    """Why there is no answer; empty if there is one."""
     if e.miss is None:
         return ""
     language = languages.load(code)
     words = row_words(e.words, code, e.task)
 
-    def said(way: Mapping[str, Any]) -> dict[str, Any]:
-        if way["limit"] == "free":
-            return {**way, "value": [_feature(e, code, name).noun for name in way["value"]]}
-        return {**way, "value": class_word(words, way["value"], language)} if way["limit"] == "against" else dict(way)
+    def in_words(remedy: Mapping[str, Any]) -> dict[str, Any]:
+        if remedy["limit"] == "free":
+            return {**remedy, "value": [_feature(e, code, name).noun for name in remedy["value"]]}
+        label = remedy["limit"] == "against"
+        return {**remedy, "value": class_word(words, remedy["value"], language)} if label else dict(remedy)
 
-    miss = {**e.miss, "ways": [said(way) for way in e.miss.get("ways", ())]}
+    miss = {**e.miss, "ways": [in_words(remedy) for remedy in e.miss.get("ways", ())]}
     most = int(miss.get("most", 0))
     limits = _limits(e, code, most) if miss.get("proven") else Limits(most, confidence=miss.get("confidence", 0.0))
-    limits = replace(limits, protected=_named(e, code, miss.get("protected", ())))
+    limits = replace(limits, protected=_features(e, code, miss.get("protected", ())))
     against = miss.get("against")
     if e.wanted is not None:
-        limits = replace(limits, towards=asked_for(e.wanted, language))
+        limits = replace(limits, towards=range_words(e.wanted, language))
     elif against is not None and len(e.classes) > 2:
         limits = replace(limits, towards=class_word(words, against, language))
     return language.reason(miss, limits)
 
 
 def notes(e: Explanation, code: str) -> tuple[str, ...]:
-    """What a reader should know about the row, and what was proven of an answer with one change: its sentence says
-    nothing of fewer."""
+    """Remarks about the row, and for a proven answer with a single change, a note about the proof."""
     language = languages.load(code)
-    said = [language.note(r, _feature(e, code, r["feature"]) if "feature" in r else None) for r in e.remarks]
-    if e.success and len(e.changes) == 1 and e.proof is not None and e.proof["verdict"] == MINIMUM:
-        said.append(_proven_of_one(e, code))
-    return tuple(said)
+    out = [language.note(r, _feature(e, code, r["feature"]) if "feature" in r else None) for r in e.remarks]
+    if e.success and len(e.changes) == 1 and e.proof is not None and e.proof["verdict"] == MINIMAL:
+        out.append(_single_change_note(e, code))
+    return tuple(out)
 
 
-def _proven_of_one(e: Explanation, code: str) -> str:
-    """One change is the fewest there can be; of a number, also by how much it has to change at least."""
+def _single_change_note(e: Explanation, code: str) -> str:
+    """A note that one change is minimal; for a number, also the proven least amount of the change."""
     language, (change,) = languages.load(code), e.changes
     feature = feature_in(change.feature, e.words.language, code)
     limits = _limits(e, code, 1)
-    rising, falling = (tuple(f for f in way if f.name == change.name) for way in (limits.rising, limits.falling))
+    rising, falling = (tuple(f for f in some if f.name == change.name) for some in (limits.rising, limits.falling))
     least = least_change(change, (e.proof or {}).get("distance_at_least"))
     size = language.amount(feature, least) if isinstance(feature, Numeric) and least > 0 else ""
     return language.one_change(replace(limits, fixed=(), rising=rising, falling=falling), feature, size)
 
 
 def least_change(change: Change, distance: float | None) -> Decimal:
-    """The amount below which no change of a number alone is an answer, by a proven lower bound on the distance of such
-    answers: the inverse of `Space.cost`, rounded down to three digits, or up to a whole number; 0 if unknown."""
+    """The amount below which no change of this number alone is an answer, from a proven lower bound on the distance: by
+    the inverse of `Space.cost`, rounded down to three digits, or up to a whole number; 0 if unknown."""
     feature = change.feature
     if not isinstance(feature, Numeric) or distance is None or not 0 < distance < float("inf"):
         return Decimal(0)
-    size = Decimal(distance * (feature.spread or 1.0) / feature.cost * (1 - 1e-9))  # less what is lost by rounding
+    size = Decimal(distance * (feature.spread or 1.0) / feature.cost * (1 - 1e-9))  # margin for floating-point error
     if feature.integer and float(change.old).is_integer():
         return size.to_integral_value(ROUND_CEILING)
     return size.quantize(Decimal(1).scaleb(size.adjusted() - 2), ROUND_FLOOR)
 
 
-# -- parts of it, for tables and pictures -----------------------------------------------------
+# -- words for tables and pictures ------- -----------------------------------------------------
 
 
 def heading(feature: Feature, words: Schema) -> str:
-    """What to call a feature on its own, as above its picture: its phrase, but where there is none, or one that means
-    the row itself or nothing ("had the person been older"), its name."""
+    """The title of a feature's picture: its phrase, or its name if the phrase is empty or denotes the row ("had the
+    person been older") or nothing ("had there been")."""
     there = languages.load(words.language).WORDS.there
     return feature.name.replace("_", " ") if feature.phrase in ("", words.row, there) else feature.phrase
 
 
 def category(feature: Categorical, cell: Value, code: str) -> str:
-    """A category on its own."""
+    """The label of a category; that of a missing cell in the words of the language."""
     missing = feature.gaps and cell == MISSING and MISSING not in feature.labels
     return languages.load(code).PICTURES["missing"] if missing else feature.label(cell)
 
 
-def phrase(feature: Feature, code: str = DEFAULT, own: str = DEFAULT) -> str:
-    """What a person calls the feature."""
-    return feature_in(feature, own, code).phrase
+def phrase(feature: Feature, code: str = DEFAULT, source: str = DEFAULT) -> str:
+    """The phrase of a feature in the language `code`; `source` is the language of the schema's words."""
+    return feature_in(feature, source, code).phrase
 
 
-def value(feature: Feature, cell: Value, code: str = DEFAULT, own: str = DEFAULT) -> str:
-    """A cell as a person reads it."""
-    spoken = feature_in(feature, own, code)
-    if isinstance(spoken, Categorical):
-        return spoken.label(cell)
-    if is_date(spoken):
-        return date_text(cell)
-    return languages.load(code).measured(spoken, decimal(cell))
+def value(feature: Feature, cell: Value, code: str = DEFAULT, source: str = DEFAULT) -> str:
+    """A cell with its unit or label."""
+    feature = feature_in(feature, source, code)
+    if isinstance(feature, Categorical):
+        return feature.label(cell)
+    return date_text(cell) if is_date(feature) else languages.load(code).measured(feature, decimal(cell))
 
 
 def number(size: Decimal, code: str = DEFAULT) -> str:
-    """In plain digits, never 1e-05; from ten thousand on in groups of three."""
+    """A number in plain digits, never 1e-05; from ten thousand on grouped by three."""
     return languages.load(code).number(size)

@@ -1,4 +1,4 @@
-"""The words of features and schemas in a language: the schema's own, a translation, or the language's plainest."""
+"""The words of features and schemas in a language: those of the schema, a translation, or the language's defaults."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ import numpy as np
 
 from grace.schema.columns import is_date
 from grace.schema.features import MISSING, WORDS, Categorical, Feature, Floats, Value
-from grace.schema.numerals import decimal
-from grace.schema.words import ROW_WORDS, fill, spaced, worded
+from grace.schema.formatting import decimal
+from grace.schema.words import ROW_WORDS, fill, label_words, with_spaces
 from grace.text.languages import Language, load
 
 if TYPE_CHECKING:
     from grace.problem.target_range import TargetRange
     from grace.schema.schema import Schema
 
-
-MOST_DIGITS = 17
+MAX_DIGITS = 17
 
 Range = Mapping[str, float | None]
-"""What was asked for: "low" and "high", None where there is no limit, and the "spread" of predictions."""
+"""A requested range of predictions: "low" and "high", None if unbounded, and the "spread" of predictions."""
 
 
 def ranges(against: TargetRange | Sequence[TargetRange], predicted: Floats, spread: float) -> list[Range]:
-    """What was asked for, row by row."""
+    """The requested range of each row."""
     many = list(against) if isinstance(against, Sequence) else [against] * len(predicted)
     ends = [w.range(predicted[[i]], spread) for i, w in enumerate(many)]
     return [{"low": _finite(low[0]), "high": _finite(high[0]), "spread": spread} for low, high in ends]
@@ -38,42 +37,44 @@ def _finite(end: float) -> float | None:
     return float(end) if np.isfinite(end) else None
 
 
-def reached(scores: Floats, asked: Range) -> Floats:
-    """How far inside what was asked for predictions lie."""
-    low, high = (-np.inf if asked["low"] is None else asked["low"], np.inf if asked["high"] is None else asked["high"])
+def depth_inside(scores: Floats, requested: Range) -> Floats:
+    """The distance of predictions from the nearer end of a range; negative outside."""
+    low = -np.inf if requested["low"] is None else requested["low"]
+    high = np.inf if requested["high"] is None else requested["high"]
     return np.minimum(scores - low, high - scores)
 
 
-def asked_for(asked: Range, language: Language) -> str:
-    """ "at least 200,000"."""
-    low, high = (None if end is None else decimal(end) for end in (asked["low"], asked["high"]))
+def range_words(requested: Range, language: Language) -> str:
+    """A requested range in words: "at least 200,000"."""
+    low, high = (None if end is None else decimal(end) for end in (requested["low"], requested["high"]))
     return language.figure(low, high, about=False)
 
 
-def predicted(value: float, asked: Range, language: Language) -> str:
-    """ "about 149,990": to a thousandth of the spread, more precisely only where that would contradict."""
+def predicted(value: float, requested: Range, language: Language) -> str:
+    """A prediction in words, rounded to a thousandth of the spread, or as far as it stays on its side of the range:
+    "about 149,990"."""
     exact = decimal(value)
-    place = int(np.floor(np.log10((asked["spread"] or 1.0) / 1000)))
-    inside = bool(reached(np.array([value]), asked)[0] >= 0)
-    for more in range(MOST_DIGITS):
-        said = exact.quantize(Decimal(1).scaleb(place - more), ROUND_HALF_EVEN)
-        if bool(reached(np.array([float(said)]), asked)[0] >= 0) == inside:
-            return language.figure(said, said, about=said != exact)
+    exponent = int(np.floor(np.log10((requested["spread"] or 1.0) / 1000)))
+    for more in range(MAX_DIGITS):
+        rounded = exact.quantize(Decimal(1).scaleb(exponent - more), ROUND_HALF_EVEN)
+        before, after = depth_inside(np.array([value, float(rounded)]), requested) >= 0
+        if before == after:
+            return language.figure(rounded, rounded, about=rounded != exact)
     return language.figure(exact, exact, about=False)
 
 
 VERBS = ("been", "more", "less")
-NUMBERED = re.compile(r"[-+]?\d+(\.\d+)?|True|False|true|false")
-NO_NAMES = ("", "class", "classes", "label", "target", "y")  # targets whose names say nothing
+NUMBER_OR_BOOL = re.compile(r"[-+]?\d+(\.\d+)?|True|False|true|false")
+UNINFORMATIVE_TARGETS = ("", "class", "classes", "label", "target", "y")
 
 
-def feature_in(feature: Feature, own: str, code: str) -> Feature:
-    """The feature with its words in the language `code`; `own` is that of the schema's words. A phrase, a noun and a
-    label are there for sure: where nobody gave any, the plain name."""
+def feature_in(feature: Feature, source: str, code: str) -> Feature:
+    """The feature with its words in the language `code`; `source` is the language of the schema's words. Phrase, noun
+    and labels default to plain names."""
     language = load(code)
     defaults = {f.name: f.default for f in fields(feature) if f.name in WORDS and f.name != "labels"}
     given: dict[str, Any] = dict(feature.translations.get(code, {}))
-    if code == own:
+    if code == source:
         given = {w: getattr(feature, w) for w in defaults if getattr(feature, w) != defaults[w]} | given
     dates = language.WORDS.date if is_date(feature) else {}
     words = {**defaults, **{v: getattr(language.WORDS, v) for v in VERBS if v in defaults}, **dates, **given}
@@ -83,15 +84,15 @@ def feature_in(feature: Feature, own: str, code: str) -> Feature:
     words["noun"] = words["noun"] or phrase or name
     words["phrase"] = words["phrase"] or name
     if isinstance(feature, Categorical):
-        labels = {**(feature.labels if code == own else {}), **given.get("labels", {})}
-        plain = {str(c): language.label(worded(c, feature.categories)) for c in feature.categories}
+        labels = {**(feature.labels if code == source else {}), **given.get("labels", {})}
+        plain = {str(c): language.label(label_words(c, feature.categories)) for c in feature.categories}
         words["labels"] = plain | {MISSING: language.WORDS.missing} | labels
     return replace(feature, **words)
 
 
-def feature_words(feature: Feature, own: str, code: str) -> Feature:
-    """The feature as if it had been declared in the language `code`: with the words that it has in it alone."""
-    if code == own:
+def feature_words(feature: Feature, source: str, code: str) -> Feature:
+    """The feature as if it had been declared in the language `code`: only with the words given in it."""
+    if code == source:
         return feature
     unset: dict[str, Any] = {w: {} if w == "labels" else f.default for f in fields(feature) if (w := f.name) in WORDS}
     return replace(feature, **{**unset, **feature.translations.get(code, {})})
@@ -109,14 +110,13 @@ def schema_words(schema: Schema, code: str) -> Schema:
 
 
 def with_class_words(
-    schema: Schema, task: str, classes: Iterable[Value], said: Sequence[Value], asked: Range | None
+    schema: Schema, task: str, classes: Iterable[Value], labels: Sequence[Value], requested: Range | None
 ) -> Schema:
-    """The schema with words for a predicted number and what was asked for (`said`), and for clusters, where it has none
-    of its own."""
+    """The schema with default words for a predicted number and the requested range (the `labels`), and for clusters."""
     language = load(schema.language)
-    if asked is not None:
-        named = {str(s): asked_for(asked, language) for s in said[1:]}
-        named |= {str(said[0]): predicted(float(said[0]), asked, language)}
+    if requested is not None:
+        named = {str(s): range_words(requested, language) for s in labels[1:]}
+        named |= {str(labels[0]): predicted(float(labels[0]), requested, language)}
     elif task == "clustering":
         named = {str(c): fill(language.WORDS.cluster, c) for c in classes}
     else:
@@ -125,7 +125,7 @@ def with_class_words(
 
 
 def row_words(schema: Schema, code: str, task: str = "classification") -> dict[str, Any]:
-    """ROW_WORDS of the schema in the language, or its plainest for a task; and "cluster" where classes are such."""
+    """ROW_WORDS of the schema in the language, by default the language's for the task; "cluster" for clusters."""
     plain = load(code).WORDS
     verb = plain.tasks.get(task, plain.verb)
     words: dict[str, Any] = {"row": plain.row, "rows": plain.rows, "verb": verb, "class_words": {}}
@@ -138,7 +138,7 @@ def row_words(schema: Schema, code: str, task: str = "classification") -> dict[s
 
 
 def class_word(words: Mapping[str, Any], label: Value, language: Language) -> str:
-    """What a person calls the class."""
+    """The words for a class."""
     given = words["class_words"].get(str(label))
     if given is not None:
         return str(given)
@@ -148,16 +148,16 @@ def class_word(words: Mapping[str, Any], label: Value, language: Language) -> st
 
 
 def caption(words: Mapping[str, Any], label: Value, language: Language) -> str:
-    """A class by its name; if that is a number or a truth value, with the name of the target: "default = 1"."""
-    if not NUMBERED.fullmatch(str(label)):
-        return worded(label, words["classes"])
-    target = spaced(words["target"])
-    if target.lower() in NO_NAMES:
+    """The name of a class; with the name of the target if it is a number or a boolean: "default = 1"."""
+    if not NUMBER_OR_BOOL.fullmatch(str(label)):
+        return label_words(label, words["classes"])
+    target = with_spaces(words["target"])
+    if target.lower() in UNINFORMATIVE_TARGETS:
         return fill(language.WORDS.numbered, label)
     return f"{target} = {label}"
 
 
 def class_caption(schema: Schema, label: Value) -> str:
-    """What a person calls the class, in the language of the schema's own words."""
+    """The words for a class in the language of the schema."""
     words = row_words(schema, schema.language)
     return str(schema.class_words.get(str(label)) or caption(words, label, load(schema.language)))

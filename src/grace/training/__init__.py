@@ -19,8 +19,8 @@ from grace.models.threshold import Threshold, cutoffs_of
 from grace.models.torch import TorchModel
 from grace.schema.columns import imputed, is_number
 from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, columns_of, plain
-from grace.schema.frames import join_first, numbers, said
-from grace.schema.parsing import MOST_SEED, whole_number
+from grace.schema.frames import cell_repr, join_first, numbers
+from grace.schema.parsing import MAX_SEED, whole_number
 from grace.schema.schema import Schema
 from grace.training.descent import Progress, descend
 
@@ -86,7 +86,7 @@ def fit(
     training part has it. With `rare="other"`, categories with fewer than 10 rows become one of that name, and so does
     any that turns up later. `threshold` is the probability from which on a class is decided, as in `grace.wrap`.
     """
-    whole_number("seed", plain(seed), 0, MOST_SEED)
+    whole_number("seed", plain(seed), 0, MAX_SEED)
     if isinstance(data, Table):
         parts = data.split(seed)
         recipe = recipe or RECIPES.get(data.name, Recipe())
@@ -153,17 +153,17 @@ def check_target(frame: pd.DataFrame, target: str | None, task: str | None = Non
     if target not in frame.columns:
         raise GraceError(f"target column {target!r} is not in the data; columns: {join_first(frame.columns)}")
     if frame[target].isna().any():
-        row = frame.index[int(frame[target].isna().to_numpy().argmax())]
-        raise GraceError(f"target column {target!r}, row {said(row)}: the label is missing; drop the row or fill it in")
+        row = cell_repr(frame.index[int(frame[target].isna().to_numpy().argmax())])
+        raise GraceError(f"target column {target!r}, row {row}: the label is missing; drop the row or fill it in")
     task = task_for(frame, target, task, schema)
     counts = frame[target].value_counts()
     counts = counts[counts > 0]
     if len(counts) < 2:
         what = "the class" if task == "classification" else "the value"
-        raise GraceError(f"target column {target!r} has only {what} {said(counts.index[0])}; a contrast needs two")
+        raise GraceError(f"target column {target!r} has only {what} {cell_repr(counts.index[0])}; a contrast needs two")
     if task == "classification" and counts.iloc[-1] < 2:
         raise GraceError(
-            f"class {said(counts.index[-1])} in {target!r} has one row; training needs at least two of each class "
+            f"class {cell_repr(counts.index[-1])} in {target!r} has one row; training needs at least two of each class "
             '(if the column is a number to predict, pass task="regression")'
         )
     return task
@@ -274,7 +274,7 @@ def _targets(frame: pd.DataFrame, schema: Schema, what: str) -> Tensor:
     values = numbers(frame[schema.target])
     if np.isnan(values).any():
         row = frame.index[int(np.isnan(values).argmax())]
-        raise GraceError(f"{what}: target column {schema.target!r}, row {said(row)}: the number is missing")
+        raise GraceError(f"{what}: target column {schema.target!r}, row {cell_repr(row)}: the number is missing")
     return torch.tensor(values)
 
 

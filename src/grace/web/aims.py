@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from grace.errors import GraceError
 from grace.problem.target_range import target_range_of
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 
 DEFAULT_AIM = "by +10 %"
 KINDS = ("by_more_share", "by_less_share", "by_more", "by_less", "above", "below", "within")

@@ -242,7 +242,7 @@ def schema_summary(schema: Schema, classes: tuple[Value, ...]) -> dict[str, Any]
         line: dict[str, Any] = {"name": f.name, "phrase": f.phrase, "typical": f.typical}
         line |= {"frozen": f.frozen, "protected": f.protected}
         if isinstance(f, Categorical):
-            line |= {"kind": "category", "categories": list(f.categories), "open": list(f.open)}
+            line |= {"kind": "category", "categories": list(f.categories), "open": list(f.selectable)}
         else:
             low, high = f.bounds
             line |= {"kind": "number", "whole": bool(f.integer), "low": low, "high": high, "unit": f.unit}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grace.pictures.numeric import value
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import Categorical, Feature, Numeric, Value
-from grace.schema.shortening import shortened
+from grace.schema.formatting import shortened
 from grace.text import sentence
 from grace.text.languages import load
 from grace.web.rows import format_cell, format_value
@@ -126,10 +126,8 @@ class Card:
     def options(self) -> list[tuple[str, str, bool]]:
         """Categories as (value, label, whether a change may choose it)."""
         assert isinstance(self.feature, Categorical)
-        feature = self.feature
-        return [
-            (format_value(c), sentence.category(feature, c, self.code), c in feature.open) for c in feature.categories
-        ]
+        f = self.feature
+        return [(format_value(c), sentence.category(f, c, self.code), c in f.selectable) for c in f.categories]
 
     @property
     def excluded(self) -> set[str]:

@@ -11,10 +11,10 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.scale.rejected_rows import bisect_failures
-from grace.schema.columns import is_small, is_time
+from grace.schema.columns import is_low_precision, is_temporal
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Numeric, columns_of
 from grace.schema.frames import as_frame, join_first
-from grace.schema.groups import gathered
+from grace.schema.groups import join_groups
 from grace.web.rows import default_cell, is_missing, parse_cell, plain_cell
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ class Examples:
 def training_examples(explainer: Explainer, first: pd.DataFrame | None) -> Examples:
     """The rows of `first`, then the background rows; a typical row if there are none."""
     schema = explainer.schema
-    frames = [] if first is None else [gathered(schema, first)[schema.names]]
+    frames = [] if first is None else [join_groups(schema, first)[schema.names]]
     if explainer.background_rows is not None:
-        frames.append(gathered(schema, schema.decode(explainer.background_rows)))
+        frames.append(join_groups(schema, schema.decode(explainer.background_rows)))
     if not frames:
         frames.append(pd.DataFrame([{f.name: default_cell(f) for f in schema.features}]))
     rows = pd.concat(frames, ignore_index=True)
@@ -55,7 +55,7 @@ def table_examples(explainer: Explainer, table: pd.DataFrame) -> Examples:
     if len(table) == 0:
         raise GraceError("there are no rows: the table is empty")
     groups = {c for f in schema.features for c in columns_of(f)} & set(table.columns)
-    parts, errors = bisect_failures(table, lambda part: gathered(schema, part))
+    parts, errors = bisect_failures(table, lambda part: join_groups(schema, part))
     rows = pd.concat([part for _, part in parts]).reindex(table.index) if parts else table
     missing = [name for name in schema.names if name not in rows.columns]
     if missing:
@@ -82,7 +82,7 @@ def _codes(explainer: Explainer, rows: pd.DataFrame, valid: Bools) -> np.ndarray
 
 def _parse_column(column: pd.Series[Any], feature: Feature) -> tuple[Any, Bools]:
     """The parsed column, and a mask of valid cells; each distinct cell is parsed once."""
-    is_number = isinstance(feature, Numeric) and not is_time(feature) and not is_small(feature)
+    is_number = isinstance(feature, Numeric) and not is_temporal(feature) and not is_low_precision(feature)
     if is_number and pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return values, np.isfinite(values) | (np.isnan(values) & feature.gaps)

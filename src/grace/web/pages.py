@@ -24,7 +24,7 @@ from grace.pictures.report import TEMPLATES
 from grace.schema.schema import Schema
 from grace.schema.words import DEFAULT
 from grace.text import languages
-from grace.text.sentence import Saying
+from grace.text.sentence import TextOptions
 from grace.web import api
 from grace.web.aims import DEFAULT_AIM
 from grace.web.hosts import Hosts
@@ -215,7 +215,7 @@ def add_error_handlers(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
 KINDS = {"json": "application/json", "html": "text/html", "svg": "image/svg+xml", "png": "image/png"}
 
 
-async def download(served: Served, answer: Answer, kind: str, saying: Saying) -> Response:
+async def download(served: Served, answer: Answer, kind: str, saying: TextOptions) -> Response:
     """The explanation as a file, in the language of `saying`. PNGs are drawn by the slow worker; JSON keeps the
     schema's own words."""
     e = answer.e if kind == "json" else answer.translated(saying.get("language") or served.schema.language).e

@@ -15,10 +15,19 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import EARLIEST, LATEST, date_text, days, fill_value, is_date, is_small, shortest_decimals
+from grace.schema.columns import (
+    MAX_DATE,
+    MIN_DATE,
+    date_text,
+    epoch_days,
+    fill_value,
+    is_date,
+    is_low_precision,
+    shortest_decimals,
+)
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
-from grace.schema.frames import all_said, said
-from grace.schema.groups import gathered, has_groups
+from grace.schema.frames import cell_repr, cell_reprs
+from grace.schema.groups import has_groups, join_groups
 from grace.schema.schema import Schema
 from grace.text import sentence
 
@@ -51,7 +60,7 @@ def parse_cell(feature: Feature, raw: Any) -> Value:
                 "column {column!r}: unknown category {cell}; use one of {known}",
                 column=feature.name,
                 cell=_quoted(raw),
-                known=all_said(feature.categories),
+                known=cell_reprs(feature.categories),
             )
         return parsed
     if is_date(feature) and isinstance(raw, str):
@@ -65,9 +74,9 @@ def parse_cell(feature: Feature, raw: Any) -> Value:
         raise GraceError("column {column!r}: {cell} is not a number; write it like 1.5", **context) from None
     if not math.isfinite(number):
         raise GraceError("column {column!r}: {cell} is not a finite number; write it like 1.5", **context)
-    if is_date(feature) and not EARLIEST <= number <= LATEST:
+    if is_date(feature) and not MIN_DATE <= number <= MAX_DATE:
         raise GraceError("column {column!r}: {cell} is no day that there is; write it as 2020-12-31", **context)
-    number = float(shortest_decimals(np.array([number]), feature.dtype)[0]) if is_small(feature) else number
+    number = float(shortest_decimals(np.array([number]), feature.dtype)[0]) if is_low_precision(feature) else number
     return int(number) if feature.integer and number == round(number) and abs(number) < 2**53 else number
 
 
@@ -76,14 +85,14 @@ def _parse_date(feature: Feature, raw: str) -> float:
     with contextlib.suppress(ValueError):
         return float(raw)
     try:
-        return float(days(pd.Series([raw]))[0])
+        return float(epoch_days(pd.Series([raw]))[0])
     except GraceError:
         message = "column {column!r}: {cell} is not a date; write it as 2020-12-31"
         raise GraceError(message, column=feature.name, cell=_quoted(raw)) from None
 
 
 def _quoted(raw: Any) -> str:
-    shown = said(raw)
+    shown = cell_repr(raw)
     return shown if len(shown) <= MAX_QUOTED else f"{shown[:MAX_QUOTED]}…"
 
 
@@ -117,7 +126,7 @@ def read_row(schema: Schema, raw: Mapping[str, Any], fill: Collection[str] = ())
         message = "the row has {count} columns; drop those that the model does not know"
         raise GraceError(message, count=len(raw))
     if has_groups(schema):
-        row_of = gathered(schema, pd.DataFrame([dict(raw)]))
+        row_of = join_groups(schema, pd.DataFrame([dict(raw)]))
         raw = {str(name): plain(row_of[name].iloc[0]) for name in row_of}
     known = set(names)
     for column in raw if any(name not in raw for name in names) else ():  # an unknown column may be a misspelt one
@@ -125,7 +134,7 @@ def read_row(schema: Schema, raw: Mapping[str, Any], fill: Collection[str] = ())
             raise GraceError(
                 "column {column!r} is unknown to the model; drop or rename it; known are {known}",
                 column=column[:MAX_QUOTED],
-                known=all_said(names),
+                known=cell_reprs(names),
             )
     row: Cells = {}
     filled = []

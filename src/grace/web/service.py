@@ -21,7 +21,7 @@ from grace.explain.explainer import Explainer
 from grace.explain.explanation import Explanation
 from grace.pictures import svg_columns
 from grace.schema.features import Value
-from grace.schema.frames import all_said
+from grace.schema.frames import cell_reprs
 from grace.schema.schema import Schema
 from grace.text.vocabulary import schema_words, with_class_words
 from grace.web.examples import table_examples, training_examples
@@ -187,7 +187,7 @@ def find_model(models: Mapping[str, Served], name: str | None = None) -> Served:
     """The model of this name; the first one without a name."""
     name = next(iter(models)) if name is None else name
     if name not in models:
-        raise GraceError("there is no model {name!r}; there are {known}", name=name, known=all_said(models))
+        raise GraceError("there is no model {name!r}; there are {known}", name=name, known=cell_reprs(models))
     return models[name]
 
 

@@ -26,10 +26,10 @@ from urllib.parse import urlencode
 from grace.errors import GraceError
 from grace.problem.target_range import target_range_of
 from grace.schema.features import STYLES, Categorical, Feature, Numeric, Value
-from grace.schema.frames import all_said
+from grace.schema.frames import cell_reprs
 from grace.schema.schema import Schema
 from grace.text import languages
-from grace.text.sentence import Saying
+from grace.text.sentence import TextOptions
 from grace.web.aims import DEFAULT_AIM, aim_of, read_aim
 from grace.web.rows import Cells, format_cell, format_value, is_missing, parse_cell, read_row
 from grace.web.service import BUDGET, RowQuestion, Served, find_model
@@ -79,7 +79,7 @@ class State:
         return {**self.row, **self.moved}
 
     @property
-    def saying(self) -> Saying:
+    def saying(self) -> TextOptions:
         return {"style": self.style or None, "language": self.language or None, "template": self.template or None}
 
     def question(self, served: Served, *, full: bool = False, prove: bool = True) -> RowQuestion:
@@ -91,7 +91,7 @@ class State:
         for name, excluded in self.never.items():
             feature = schema[name]
             assert isinstance(feature, Categorical)
-            ranges[name] = tuple(c for c in feature.open if c not in excluded)
+            ranges[name] = tuple(c for c in feature.selectable if c not in excluded)
         limits: dict[str, Any] = {
             "frozen": self.frozen,
             "increase_only": self.up,
@@ -250,7 +250,7 @@ class Reader:
         asked = {v for k, v in self.pairs if k == key}
         for name in sorted(asked.difference(schema.names)):
             message = "there is no feature {name!r}; features: {known}"
-            self.errors.append(GraceError(message, name=name, known=all_said(schema.names)))
+            self.errors.append(GraceError(message, name=name, known=cell_reprs(schema.names)))
         return tuple(f.name for f in schema.features if f.name in asked and (kind is None or isinstance(f, kind)))
 
     def ends(self, prefix: str, schema: Schema) -> dict[str, Value]:
@@ -267,8 +267,8 @@ class Reader:
         out: dict[str, tuple[Value, ...]] = {}
         for feature in schema.features:
             if isinstance(feature, Categorical) and feature.name in asked:
-                excluded = tuple(c for c in feature.open if c in asked[feature.name])
-                if len(excluded) == len(feature.open):
+                excluded = tuple(c for c in feature.selectable if c in asked[feature.name])
+                if len(excluded) == len(feature.selectable):
                     message = "column {column!r}: every category is ruled out; leave one, or freeze it"
                     self.errors.append(GraceError(message, column=feature.name))
                 elif excluded:
@@ -281,7 +281,7 @@ class Reader:
         found = next((c for c in served.classes if str(c) == text), None)
         if text and found is None:
             message = "unknown class {label!r}; the classes are {known}"
-            self.errors.append(GraceError(message, label=text, known=all_said(served.classes)))
+            self.errors.append(GraceError(message, label=text, known=cell_reprs(served.classes)))
         return found
 
     def integer(self, key: str, low: int, high: int) -> int | None:

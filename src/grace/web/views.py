@@ -23,7 +23,7 @@ from grace.problem.target_range import target_range_of
 from grace.schema.words import DEFAULT
 from grace.text import languages, sentence
 from grace.text.languages import load
-from grace.text.vocabulary import asked_for, class_caption, predicted, ranges, reached
+from grace.text.vocabulary import class_caption, depth_inside, predicted, range_words, ranges
 from grace.web.aims import DEFAULT_AIM, KINDS, read_aim
 from grace.web.cards import cards, would_be
 from grace.web.rows import format_cell, format_value, is_missing, plain_cell
@@ -253,8 +253,8 @@ class Pages:
         return {
             "was": predicted(before, asked, language),
             "is": predicted(after, asked, language),
-            "asked": asked_for(asked, language) if limited else "",
-            "flipped": limited and bool(reached(np.array([after]), asked)[0] >= 0),
+            "asked": range_words(asked, language) if limited else "",
+            "flipped": limited and bool(depth_inside(np.array([after]), asked)[0] >= 0),
         }
 
     def words(self, served: Served, code: str) -> list[str]:

@@ -11,7 +11,7 @@ from grace.errors import GraceError, pip_install
 from grace.experiments.reproduction import paper
 from grace.experiments.reproduction.store import Figures
 from grace.experiments.reproduction.tables import ALONE, MEAN
-from grace.schema.files import replacing
+from grace.schema.files import atomic_replace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -216,5 +216,5 @@ def save(figure: Figure, path: Path) -> None:
 
     for suffix, stamp in ((".png", None), (".svg", {"Date": None})):
         target = path.with_suffix(suffix)
-        with replacing(target) as fresh, mpl.rc_context({"svg.hashsalt": "grace", "svg.fonttype": "none"}):
+        with atomic_replace(target) as fresh, mpl.rc_context({"svg.hashsalt": "grace", "svg.fonttype": "none"}):
             figure.savefig(fresh, format=suffix[1:], dpi=150, metadata=stamp)

@@ -17,9 +17,20 @@ from grace.errors import GraceError
 from grace.experiments.reproduction import reading
 from grace.explain.explainer import Explainer
 from grace.schema.features import Bools, Categorical, Floats, Numeric, Value
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.schema.schema import Schema
-from grace.text.precision import LITTLE, LOT, SLIGHT, Delta, Difference, NewCategory, Ratio, Replacement, Within, said
+from grace.text.precision import (
+    ABOVE_TENFOLD,
+    BELOW_TENTH,
+    SLIGHT,
+    Delta,
+    Difference,
+    NewCategory,
+    Ratio,
+    Replacement,
+    Within,
+    ratio_value,
+)
 
 K = 5
 FAR = 2  # "more than ten times" is taken as twice as much as it names, "less than a tenth" as half
@@ -129,9 +140,9 @@ def _moved(known: Known, j: int, value: float, how: Difference, typical: float) 
 def _ratio(how: Ratio) -> Decimal:
     if how.ratio == "slightly":  # as far as the word goes
         return Decimal(1 + SLIGHT if how.up else 1 - SLIGHT)
-    if how.ratio in (LOT, LITTLE):
-        return Decimal(10 * FAR) if how.ratio == LOT else Decimal(1) / (10 * FAR)
-    return said(how.ratio)
+    if how.ratio in (ABOVE_TENFOLD, BELOW_TENTH):
+        return Decimal(10 * FAR) if how.ratio == ABOVE_TENFOLD else Decimal(1) / (10 * FAR)
+    return ratio_value(how.ratio)
 
 
 # -- LIME: leave the bins that speak for the class ------------------------------------------------------

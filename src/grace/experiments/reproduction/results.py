@@ -10,7 +10,7 @@ from grace.errors import GraceError
 from grace.experiments.reproduction import figures, page, tables
 from grace.experiments.reproduction.plan import Plan
 from grace.experiments.reproduction.store import Store
-from grace.schema.files import defused_frame, write_text
+from grace.schema.files import escape_formulas, write_text
 
 BRIEF = (0, 1, 3, 4, 5, 7, 8)  # columns of the readers' table for a screen
 
@@ -28,7 +28,7 @@ class Reproduction:
         self.place.mkdir(parents=True, exist_ok=True)
         undone = []
         for name, frame in self.frames.items():
-            write_text(self.place / f"{name}.csv", defused_frame(frame).to_csv(index=False, float_format="%.6g"))
+            write_text(self.place / f"{name}.csv", escape_formulas(frame).to_csv(index=False, float_format="%.6g"))
         try:
             figures.draw(self.frames, self._patient(), self.place)
         except GraceError as reason:

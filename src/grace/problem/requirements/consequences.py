@@ -28,7 +28,7 @@ from grace.problem.requirements.dependence import Dependence, coordinates
 from grace.problem.space import Space
 from grace.schema.features import Categorical, Floats, Numeric
 from grace.schema.rules import Equal, Follows, Rule, Sum
-from grace.schema.rules.keeping import KeptRules, decided, digits_of, kept_by, summed
+from grace.schema.rules.keeping import EncodedRule, decided_codes, encode_rules, linear_sum, rounding_decimals
 from grace.schema.schema import Schema
 
 ORIGIN = Numeric(name="the row it came from", low=0.0, high=1e12, spread=1e12, frozen=True)
@@ -71,7 +71,7 @@ def deciding(schema: Schema, rules: Sequence[Rule]) -> list[Dependent]:
 
 
 def _by_category(schema: Schema, rule: Follows) -> Dependent:
-    table, of = decided(schema, rule), schema.index(rule.of)
+    table, of = decided_codes(schema, rule), schema.index(rule.of)
     return Dependent(schema.index(rule.feature), (of,), True, lambda rows: table.to(rows.device)[rows[:, of].long()])
 
 
@@ -83,7 +83,7 @@ def _by_sum(schema: Schema, rule: Equal, name: str) -> Dependent:
     constant = -apart.constant / factor
 
     parents = tuple(j for j, _ in terms)
-    return Dependent(schema.index(name), parents, True, lambda rows: summed(rows, terms, constant))
+    return Dependent(schema.index(name), parents, True, lambda rows: linear_sum(rows, terms, constant))
 
 
 def learnt_dependent(schema: Schema, known: Dependence) -> Dependent:
@@ -133,7 +133,7 @@ class Consequences:
 
     def __init__(self, schema: Schema, known: Sequence[Dependence]) -> None:
         self.schema = schema
-        self.kept: tuple[KeptRules, ...] = kept_by(schema, schema.rules)
+        self.kept: tuple[EncodedRule, ...] = encode_rules(schema, schema.rules)
         exact = deciding(schema, schema.rules)
         found = ordered([*exact, *(learnt_dependent(schema, k) for k in known)])
         if found is None:
@@ -163,7 +163,7 @@ class Consequences:
             j, now, then = dependent.column, dependent.expected(out), origins.expected[:, place]
             own, spread = origins.rows[:, j], space.spread[j]
             if dependent.exact:
-                grid = Decimals.of(torch.full_like(own, digits_of(self.schema.features[j])))
+                grid = Decimals.of(torch.full_like(own, rounding_decimals(self.schema.features[j])))
                 value = grid.values(grid.nearest(now))
                 moves = (now - then).abs() > SAME * spread
             else:
@@ -183,7 +183,7 @@ class Consequences:
         total = torch.zeros_like(rows[:, 0])
         for kept in self.kept:
             touched = changed[:, list(kept.columns)].any(dim=1) if kept.columns else changed.any(dim=1)
-            total = total + torch.where(touched | origins.known, kept.lack(rows), 0.0)
+            total = total + torch.where(touched | origins.known, kept.violation(rows), 0.0)
         space = self._on(rows)
         for dependent in self.dependents:
             if dependent.exact:

@@ -125,7 +125,7 @@ def coordinates(schema: Schema, columns: Sequence[int], rows: Tensor) -> Tensor:
             parts.append(torch.nn.functional.one_hot(rows[:, j].long(), len(feature.categories)).to(rows.dtype))
             continue
         typical = feature.typical or 0.0
-        values = torch.where(rows[:, j] == feature.gap, typical, rows[:, j]) if feature.gaps else rows[:, j]
+        values = torch.where(rows[:, j] == feature.missing_code, typical, rows[:, j]) if feature.gaps else rows[:, j]
         parts.append(((values - typical) / (feature.spread or 1.0))[:, None])
     return torch.cat(parts, dim=1) if parts else rows.new_zeros(len(rows), 0)
 

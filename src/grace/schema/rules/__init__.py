@@ -1,14 +1,14 @@
-"""Rules between features: what a contrastive row has to satisfy.
+"""Rules between features, which contrastive rows have to satisfy.
 
-A rule is written as a person would say it:
+Rules are written as text:
 
-    average <= longest + 3                            a sum is at most another
-    total = a + b                                     a number is a sum, and follows its parts
-    if pregnant == 'yes' then sex == 'female'         a condition brings another with it
-    education_num follows education                   a category decides, as seen in training
+    average <= longest + 3                            a sum is at most another one
+    total = a + b                                     a number is a sum, and changes with its terms
+    if pregnant == 'yes' then sex == 'female'         a condition implies another one
+    education_num follows education                   a category determines the value, as in training
 
-and a function from a DataFrame to one bool per row is a rule too. reading parses rules, keeping measures by how much a
-row breaks one, and suggesting finds rules that hold in a table.
+A function from a DataFrame to one bool per row is a rule too. reading parses rules, keeping measures by how much a row
+violates one, and suggesting finds rules that hold in a table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.features import Value
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.schema.parsing import fitted
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ PLAIN = re.compile(r"[^\W\d][\w.]*")
 
 
 def named(name: str) -> str:
-    """A feature's name as rules write it: in backticks where it is not a plain word."""
+    """A feature's name in a rule: in backticks if it is not a plain word."""
     return name if PLAIN.fullmatch(name) and name.lower() not in WORDS else f"`{name}`"
 
 
 def literal(value: Value) -> str:
-    """A number or category as rules write it."""
+    """A number or category in a rule."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -49,17 +49,17 @@ def literal(value: Value) -> str:
 
 
 def _times(factor: float, name: str) -> str:
-    """ "2 * a"; a factor that is no short decimal as a fraction: "2 * a / 3"."""
+    """ "2 * a"; with a fraction if the factor is not a short decimal: "2 * a / 3"."""
     share = Fraction(factor).limit_denominator(100)
     whole = len(literal(factor)) <= 8 or float(share) != factor
     above, below = (factor, 1) if whole else (float(share.numerator), share.denominator)
-    said = name if above == 1 else f"{literal(above)} * {name}"
-    return said if below == 1 else f"{said} / {below}"
+    term = name if above == 1 else f"{literal(above)} * {name}"
+    return term if below == 1 else f"{term} / {below}"
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Multiples of numbers, and a constant."""
+    """A linear combination of features, plus a constant."""
 
     terms: tuple[tuple[str, float], ...]
     constant: float = 0.0
@@ -69,10 +69,10 @@ class Sum:
         if self.constant or not parts:
             parts.append((self.constant, literal(abs(self.constant))))
         first = ("-" if parts[0][0] < 0 else "") + parts[0][1]
-        return first + "".join(f" {'-' if c < 0 else '+'} {said}" for c, said in parts[1:])
+        return first + "".join(f" {'-' if c < 0 else '+'} {term}" for c, term in parts[1:])
 
     def minus(self, other: Sum) -> Sum:
-        """The difference, with each name once."""
+        """The difference, with like terms combined."""
         terms = dict(self.terms)
         for name, factor in other.terms:
             terms[name] = terms.get(name, 0.0) - factor
@@ -81,7 +81,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class AtMost:
-    """`left` is at most `right`, or, if `strict`, less."""
+    """`left` <= `right`; if `strict`, <."""
 
     left: Sum
     right: Sum
@@ -97,7 +97,7 @@ class AtMost:
 
 @dataclass(frozen=True)
 class Equal:
-    """A number is a sum of others, and follows them."""
+    """A number equals a sum of others, and changes with them."""
 
     feature: str
     right: Sum
@@ -112,7 +112,7 @@ class Equal:
 
 @dataclass(frozen=True)
 class Condition:
-    """A number compared with a value, or a category that is one of several, or none of them (`!=`)."""
+    """A number compared with a value, or a category that is one of several (`in`) or not the given one (`!=`)."""
 
     feature: str
     sign: str
@@ -126,7 +126,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class IfThen:
-    """Where all of `when` holds, all of `then` does."""
+    """If all conditions of `when` hold, so do all of `then`."""
 
     when: tuple[Condition, ...]
     then: tuple[Condition, ...]
@@ -142,8 +142,8 @@ class IfThen:
 
 @dataclass(frozen=True)
 class Follows:
-    """A category decides the value of another feature: `values` has pairs, learnt from training rows where they are
-    not given."""
+    """A category determines the value of another feature: `values` holds the pairs, learnt from training rows if not
+    given."""
 
     feature: str
     of: str
@@ -159,12 +159,12 @@ class Follows:
 
 @dataclass(frozen=True)
 class Holds:
-    """Any function from a DataFrame to one bool per row."""
+    """A user's function from a DataFrame to one bool per row."""
 
     check: Callable[[pd.DataFrame], Any]
     name: str
 
-    features: tuple[str, ...] = ()  # which it looks at is not known
+    features: tuple[str, ...] = ()  # unknown
 
     def __str__(self) -> str:
         return self.name
@@ -172,7 +172,7 @@ class Holds:
 
 Rule = AtMost | Equal | IfThen | Follows | Holds
 Ruling = Rule | str | Callable[[pd.DataFrame], Any]
-"""What can be given for a rule."""
+"""The accepted forms of a rule."""
 
 
 def rule_of(given: Ruling | Mapping[str, Any]) -> Rule:
@@ -191,12 +191,12 @@ def rule_of(given: Ruling | Mapping[str, Any]) -> Rule:
 
 
 def rules_of(given: str | Iterable[Ruling]) -> tuple[Rule, ...]:
-    """Several rules, each once; a text is a single one."""
+    """Distinct rules in order; a single text is one rule."""
     return tuple(dict.fromkeys(rule_of(r) for r in ([given] if isinstance(given, str) else given)))
 
 
 def rule_to_json(rule: Rule) -> str | dict[str, Any]:
-    """Text; with the values that a category decides, an object."""
+    """The text of a rule; an object if it has values."""
     if isinstance(rule, Holds):
         raise GraceError(
             f"rule {rule.name!r} is a function, which is not saved in JSON; leave it out of the schema and give it to "
@@ -208,7 +208,7 @@ def rule_to_json(rule: Rule) -> str | dict[str, Any]:
 
 
 def rules_from(data: Any) -> tuple[Rule, ...]:
-    """The rules that `rule_to_json` wrote."""
+    """The inverse of `rule_to_json`."""
     return rules_of(fitted(data, tuple[str | Mapping[str, Any], ...], "schema: rules"))
 
 
@@ -224,6 +224,6 @@ def _from_dict(data: Mapping[str, Any]) -> Rule:
 
 def suggest(schema: Schema, frame: Any, *, most: int = 20) -> list[Suggestion]:
     """Rules that no row of the frame breaks, the most surprising first; see `grace.schema.rules.suggesting`."""
-    from grace.schema.rules.suggesting import suggest as found
+    from grace.schema.rules.suggesting import suggest as search
 
-    return found(schema, frame, most=most)
+    return search(schema, frame, most=most)

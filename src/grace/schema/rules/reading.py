@@ -1,4 +1,4 @@
-"""Reading rules.
+"""A recursive-descent parser of rules.
 
     rule       = sum ("<=" | "<" | ">=" | ">" | "=") sum
                | "if" conditions "then" conditions
@@ -8,7 +8,7 @@
     sum        = [-] term {(+ | -) term}
     term       = number | [number "*"] name ["/" number] | name "*" number
 
-A name that is not a plain word stands in `backticks`, text in 'quotes'; a category of one word needs none.
+Names that are not plain words are in `backticks`, text in 'quotes'; a category of one word needs none.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ TOKEN = re.compile(
     r"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<sign><=|>=|==|!=|[=<>+\-*/(),])|(?P<word>[^\W\d][\w.]*))"
 )
 SIGNS = ("==", "!=", "<=", "<", ">=", ">", "=")
-SMALLEST, LARGEST = 1e-60, 1e60  # numbers of a rule, so that no product or quotient of two is 0 or infinite
-COMPARED = ("<=", "<", ">=", ">", "=", "==")
+SMALLEST, LARGEST = 1e-60, 1e60  # absolute values of numbers, so that no product or quotient over- or underflows
+COMPARISONS = ("<=", "<", ">=", ">", "=", "==")
 
 
 class Token(NamedTuple):
     kind: str
-    said: str
+    text: str
 
 
-class _Reader:
-    """A rule's text, token by token."""
+class _Parser:
+    """The tokens of a rule, and a method for each nonterminal."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.place, self.tokens = text, 0, list[Token]()
-        at, end = 0, len(text.rstrip())
-        while at < end:
-            found = TOKEN.match(text, at)
-            if found is None or found.lastgroup is None:
-                self.wrong(f"{text[at:].strip()[:12]!r} cannot be read")
-            kind, said = found.lastgroup, found[found.lastgroup]
-            if kind == "word" and said.lower() in WORDS:
-                kind, said = "sign", said.lower()
-            self.tokens.append(Token("word" if kind == "name" else kind, said.strip("`") if kind == "name" else said))
-            at = found.end()
+        self.text, self.position, self.tokens = text, 0, list[Token]()
+        start, end = 0, len(text.rstrip())
+        while start < end:
+            match = TOKEN.match(text, start)
+            if match is None or match.lastgroup is None:
+                self.wrong(f"{text[start:].strip()[:12]!r} cannot be read")
+            kind, token = match.lastgroup, match[match.lastgroup]
+            if kind == "word" and token.lower() in WORDS:
+                kind, token = "sign", token.lower()
+            self.tokens.append(Token("word", token.strip("`")) if kind == "name" else Token(kind, token))
+            start = match.end()
 
     def wrong(self, why: str) -> NoReturn:
         raise GraceError(
@@ -58,30 +58,32 @@ class _Reader:
 
     @property
     def next(self) -> Token:
-        return self.tokens[self.place] if self.place < len(self.tokens) else Token("end", "the end")
+        return self.tokens[self.position] if self.position < len(self.tokens) else Token("end", "the end")
 
     def take(self, *signs: str) -> str:
-        """The next token if it is one of these signs, else empty."""
-        if self.next.kind == "sign" and self.next.said in signs:
-            self.place += 1
-            return self.tokens[self.place - 1].said
+        """Consumes and returns the next token if it is one of these signs; else empty."""
+        if self.next.kind == "sign" and self.next.text in signs:
+            self.position += 1
+            return self.tokens[self.position - 1].text
         return ""
 
     def need(self, kind: str, what: str) -> str:
+        """Consumes a token of this kind, or raises an error."""
         if self.next.kind != kind:
-            self.wrong(f"{what} is expected, not {self.next.said!r}")
-        self.place += 1
-        return self.tokens[self.place - 1].said
+            self.wrong(f"{what} is expected, not {self.next.text!r}")
+        self.position += 1
+        return self.tokens[self.position - 1].text
 
     def must(self, *signs: str) -> str:
-        found = self.take(*signs)
-        if not found:
-            self.wrong(f"{' or '.join(map(repr, signs))} is expected, not {self.next.said!r}")
-        return found
+        """Consumes one of these signs, or raises an error."""
+        sign = self.take(*signs)
+        if not sign:
+            self.wrong(f"{' or '.join(map(repr, signs))} is expected, not {self.next.text!r}")
+        return sign
 
     def end(self) -> None:
         if self.next.kind != "end":
-            self.wrong(f"nothing is expected behind it, but there is {self.next.said!r}")
+            self.wrong(f"nothing is expected behind it, but there is {self.next.text!r}")
 
     def sum(self) -> Sum:
         terms: list[tuple[str, float]] = []
@@ -104,10 +106,10 @@ class _Reader:
             sign = -1.0 if more == "-" else 1.0
 
     def number(self) -> float:
-        said = self.need("number", "a number")
-        number = float(said)
+        token = self.need("number", "a number")
+        number = float(token)
         if number and not SMALLEST <= number <= LARGEST:
-            self.wrong(f"the number {said[:12]!r} is not between {SMALLEST:g} and {LARGEST:g}")
+            self.wrong(f"the number {token[:12]!r} is not between {SMALLEST:g} and {LARGEST:g}")
         return number
 
     def value(self) -> Value:
@@ -141,35 +143,36 @@ class _Reader:
 
 
 def read(text: str) -> Rule:
-    """The rule that a text says."""
-    reader = _Reader(text)
-    if reader.take("if"):
-        when = reader.conditions()
-        reader.must("then")
-        rule: Rule = IfThen(when, reader.conditions())
-    elif reader.tokens[1:2] == [Token("sign", "follows")]:
-        feature = reader.need("word", "a feature")
-        reader.take("follows")
-        rule = Follows(feature, reader.need("word", "a feature"))
+    """The rule that a text states."""
+    parser = _Parser(text)
+    if parser.take("if"):
+        when = parser.conditions()
+        parser.must("then")
+        rule: Rule = IfThen(when, parser.conditions())
+    elif parser.tokens[1:2] == [Token("sign", "follows")]:
+        feature = parser.need("word", "a feature")
+        parser.take("follows")
+        rule = Follows(feature, parser.need("word", "a feature"))
     else:
-        rule = _compared(reader)
-    reader.end()
+        rule = _comparison(parser)
+    parser.end()
     if len(set(rule.features)) < (1 if isinstance(rule, IfThen) else 2):
-        reader.wrong("it has to be about two features at least; for a single one give ranges")
+        parser.wrong("it has to be about two features at least; for a single one give ranges")
     return rule
 
 
-def _compared(reader: _Reader) -> AtMost | Equal:
-    left = reader.sum()
-    sign = reader.must(*COMPARED)
-    right = reader.sum()
+def _comparison(parser: _Parser) -> AtMost | Equal:
+    """An inequality, or an equation solved for its first feature."""
+    left = parser.sum()
+    sign = parser.must(*COMPARISONS)
+    right = parser.sum()
     if sign not in ("=", "=="):
         ends = (left, right) if sign[0] == "<" else (right, left)
         return AtMost(*ends, strict=len(sign) == 1)
     if len(left.terms) != 1 and len(right.terms) == 1:
         left, right = right, left
-    apart = left.minus(right)
-    if not apart.terms:
-        reader.wrong("it says nothing")
-    (name, factor), *rest = apart.terms
-    return Equal(name, Sum(tuple((n, -c / factor) for n, c in rest), -apart.constant / factor))
+    difference = left.minus(right)
+    if not difference.terms:
+        parser.wrong("it says nothing")
+    (name, factor), *rest = difference.terms
+    return Equal(name, Sum(tuple((n, -c / factor) for n, c in rest), -difference.constant / factor))

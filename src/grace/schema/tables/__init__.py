@@ -1,7 +1,7 @@
-"""Reading CSV and Parquet tables as people have them.
+"""Reading CSV and Parquet tables.
 
 reading       a whole table as a DataFrame
-csv_text      encoding, delimiter and header of CSV
-text_columns  columns of text as numbers, dates or categories; text_cells has the cells
-table_file    a table of any size in parts; csv_files is CSV in parts, arrow what pyarrow says of files
+csv_files     compression, encoding, separator and header of CSV
+text_columns  columns of text as numbers, dates or categories; text_cells parses their cells
+table_file    a table of any size in parts; arrow has its pyarrow helpers
 """

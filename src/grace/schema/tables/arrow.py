@@ -1,4 +1,4 @@
-"""What pyarrow says of files, with errors that name them, and tables of several files as one."""
+"""Helpers for pyarrow: files, metadata and memory estimates, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from grace.errors import GraceError, pip_install
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TEXT = 12  # bytes that a cell of text takes beside its letters
-PAGES = 2 << 20  # most bytes that are held of a column of Parquet: a page of cells and one of a dictionary
-COLUMN = 24_000  # bytes of whatever reads a column
-FOOTER = 8  # bytes in memory per byte of the description of a Parquet file
+TEXT_OVERHEAD = 12  # bytes of a text cell besides its letters
+MAX_PAGE_BYTES = 2 << 20  # buffered per Parquet column: a data page and a dictionary page
+COLUMN_OVERHEAD = 24_000  # bytes of a column reader
+FOOTER_RATIO = 8  # bytes in memory per byte of Parquet metadata
 
 
-def arrow() -> Any:
-    """pyarrow, or an error that says how to get it."""
+def require_pyarrow() -> Any:
+    """The module pyarrow, or an error that says how to install it."""
     try:
         import pyarrow
     except ImportError as missing:
@@ -26,26 +26,26 @@ def arrow() -> Any:
     return pyarrow
 
 
-def joined(pieces: Sequence[pa.Table]) -> pa.Table:
-    """Rows of one table or, where files differ in the types of their columns, of a type that takes both: at last text,
-    which every feature reads."""
+def concat_tables(pieces: Sequence[pa.Table]) -> pa.Table:
+    """The concatenated tables. Columns whose types differ get a common type, in the last resort text, which every
+    feature parses."""
     import pyarrow as pa
 
     try:
         return pa.concat_tables(pieces, promote_options="permissive").combine_chunks()
     except pa.ArrowException:
-        kinds = [piece.schema for piece in pieces]
-        apart = [n for n in kinds[0].names if len({k.field(n).type for k in kinds}) > 1]
+        schemas = [piece.schema for piece in pieces]
+        mixed = [n for n in schemas[0].names if len({s.field(n).type for s in schemas}) > 1]
     try:
-        texts = [pa.table({n: p[n].cast(pa.string()) if n in apart else p[n] for n in p.column_names}) for p in pieces]
+        texts = [pa.table({n: p[n].cast(pa.string()) if n in mixed else p[n] for n in p.column_names}) for p in pieces]
         return pa.concat_tables(texts, promote_options="permissive").combine_chunks()
     except pa.ArrowException as reason:
-        said = " and ".join(sorted({str(k.field(apart[0]).type) for k in kinds}))
-        raise GraceError(f"column {apart[0]!r} is of types that do not go together in its files: {said}") from reason
+        types = " and ".join(sorted({str(s.field(mixed[0]).type) for s in schemas}))
+        raise GraceError(f"column {mixed[0]!r} is of types that do not go together in its files: {types}") from reason
 
 
-def decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Bytes as text; those that are no UTF-8 are shown as they are."""
+def bytes_to_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Bytes as text; invalid UTF-8 is escaped."""
     import pyarrow as pa
 
     try:
@@ -55,13 +55,13 @@ def decoded(cells: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array(texts, pa.string())])
 
 
-def common(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    """The type that takes the cells of all: at last text. Categories are what they stand for."""
+def common_type(types: Sequence[pa.DataType]) -> pa.DataType:
+    """The common type of columns, in the last resort text; that of the values for dictionaries."""
     import pyarrow as pa
 
-    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    plain = [type_.value_type if pa.types.is_dictionary(type_) else type_ for type_ in types]
     try:
-        schemas = [pa.schema([("cells", kind)]) for kind in plain]
+        schemas = [pa.schema([("cells", type_)]) for type_ in plain]
         return pa.unify_schemas(schemas, promote_options="permissive").field("cells").type
     except pa.ArrowException:
         return pa.string()
@@ -78,28 +78,29 @@ def metadata(path: Path) -> Any:
 
 
 def decoded_row_bytes(path: Path, columns: Sequence[str]) -> int:
-    """About how many bytes a row of a Parquet file takes in memory: what its types say, and of text the mean length of
-    a cell in the largest row group."""
+    """Estimated bytes of a decoded row: by the widths of its types, for text by the mean length in the largest row
+    group."""
     known = metadata(path)
     schema = known.schema.to_arrow_schema()
-    kinds = {name: common([schema.field(name).type]) for name in columns}
-    plain: dict[str, int] = {name: kind.bit_width // 8 + 1 for name, kind in kinds.items() if _has_width(kind)}
+    types = {name: common_type([schema.field(name).type]) for name in columns}
+    widths: dict[str, int] = {name: type_.bit_width // 8 + 1 for name, type_ in types.items() if _has_width(type_)}
     group = _largest_group(known)
-    if len(plain) == len(kinds) or group is None:
-        return sum(plain.values()) + TEXT * (len(kinds) - len(plain))
+    if len(widths) == len(types) or group is None:
+        return sum(widths.values()) + TEXT_OVERHEAD * (len(types) - len(widths))
     rows = max(1, group.num_rows)
-    long: int = sum(c.total_uncompressed_size for c in _chunks(group, kinds.keys() - plain.keys()))
-    return sum(plain.values()) + int(long // rows) + TEXT * (len(kinds) - len(plain))
+    text: int = sum(c.total_uncompressed_size for c in _chunks(group, types.keys() - widths.keys()))
+    return sum(widths.values()) + int(text // rows) + TEXT_OVERHEAD * (len(types) - len(widths))
 
 
 def reading_bytes(path: Path, columns: Sequence[str]) -> int:
-    """About how many bytes it takes to read the largest row group of a Parquet file a few rows at a time: of each
-    column the pages that its cells are on, which may be all of it, and the description of the file."""
+    """Estimated bytes for reading the largest row group a few rows at a time: per column its buffered pages, and the
+    metadata."""
     known = metadata(path)
     group = _largest_group(known)
     chunks = [] if group is None else _chunks(group, set(columns))
-    pages: int = sum(min(c.total_uncompressed_size, PAGES) + min(c.total_compressed_size, PAGES) for c in chunks)
-    return pages + COLUMN * len(columns) + FOOTER * int(known.serialized_size)
+    sizes = [size for c in chunks for size in (c.total_uncompressed_size, c.total_compressed_size)]
+    pages: int = sum(min(size, MAX_PAGE_BYTES) for size in sizes)
+    return pages + COLUMN_OVERHEAD * len(columns) + FOOTER_RATIO * int(known.serialized_size)
 
 
 def _largest_group(known: Any) -> Any:
@@ -108,22 +109,22 @@ def _largest_group(known: Any) -> Any:
 
 
 def _chunks(group: Any, columns: Set[str]) -> list[Any]:
-    """The chunks of some columns, with those of what is nested in them."""
+    """The chunks of these columns, including nested ones."""
     chunks = (group.column(i) for i in range(group.num_columns))
     return [c for c in chunks if c.path_in_schema in columns or c.path_in_schema.split(".")[0] in columns]
 
 
-def _has_width(kind: pa.DataType) -> bool:
+def _has_width(type_: pa.DataType) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_primitive(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind))
+    return bool(pa.types.is_primitive(type_) or pa.types.is_boolean(type_) or pa.types.is_decimal(type_))
 
 
 def columns_of(path: Path) -> list[str]:
-    """The columns of a Parquet file, without those that pandas wrote for an index that has no name."""
+    """The columns of a Parquet file, without the unnamed index that pandas writes."""
     schema = metadata(path).schema.to_arrow_schema()
-    noted = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in schema.names if name not in noted or not name.startswith("__index_level_")]
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in schema.names if name not in index or not name.startswith("__index_level_")]
 
 
 def first_line(reason: BaseException) -> str:

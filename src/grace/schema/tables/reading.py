@@ -1,4 +1,4 @@
-"""Reading tables as people have them: CSV in any common dialect, compressed or not, and Parquet."""
+"""Reads a whole table: CSV in any common dialect, compressed or not, and Parquet."""
 
 from __future__ import annotations
 
@@ -11,19 +11,10 @@ import pandas as pd
 from grace.errors import GraceError
 from grace.schema.frames import no_duplicates
 from grace.schema.schema import Schema
-from grace.schema.tables.csv_text import (
-    PARQUET,
-    WINDOWS,
-    Dialect,
-    content_of,
-    decoded,
-    dialect_of,
-    named_columns,
-    records,
-)
+from grace.schema.tables import csv_files
 from grace.schema.tables.text_columns import TextColumn, typed_columns
 
-BLOCK = 10_000  # lines turned into columns at a time
+BLOCK = 10_000  # lines converted to columns at a time
 
 
 def read(
@@ -34,18 +25,18 @@ def read(
     categories: Sequence[str] = (),
     lenient: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """A table under row numbers from 0, and what was recognised in it that a reader should know.
+    """A table indexed from 0, and notes about the format that was detected.
 
-    Where a `schema` is given, it decides the types of its features; of other columns those that are `used` are
-    typed by their cells, and the rest stay as they are written. Without one, all columns are typed by their cells.
-    `categories` are text in any case. With `lenient`, a column with cells that do not fit the others is text too.
+    Features are typed by the `schema`, other columns in `used` by their cells, the rest stays as written; without a
+    schema, all columns are typed by their cells. `categories` stay text, and with `lenient` so do columns in which some
+    cells do not fit.
     """
     where = Path(path)
-    if where.is_dir() or where.suffix.lower() == ".parquet" or _starts_with(where, PARQUET):
+    if where.is_dir() or where.suffix.lower() == ".parquet" or _starts_with(where, csv_files.PARQUET):
         return _parquet(where), []
-    text, encoding = decoded(where, content_of(where))
-    known = () if schema is None else [c for f in schema.features for c in (f.name,)]
-    dialect = dialect_of(where, text, encoding, known)
+    text, encoding = csv_files.decode_text(where, csv_files.content_of(where))
+    known = () if schema is None else schema.names
+    dialect = csv_files.dialect_of(where, text, encoding, known)
     columns = _columns(where, text, dialect)
     try:
         frame, notes = typed_columns(
@@ -53,34 +44,34 @@ def read(
         )
     except GraceError as reason:
         raise GraceError(f"{where}: {reason}") from reason
-    return frame, [*(["encoding Windows-1252"] if encoding == WINDOWS else []), *notes]
+    return frame, [*(["encoding Windows-1252"] if encoding == csv_files.WINDOWS else []), *notes]
 
 
-def _columns(path: Path, text: str, dialect: Dialect) -> dict[str, TextColumn]:
-    """The cells of each column, all of them text."""
-    lines = records(path, text, dialect)
-    names = named_columns(path, next(lines))
+def _columns(path: Path, text: str, dialect: csv_files.Dialect) -> dict[str, TextColumn]:
+    """The cells of each column, as text; blank unnamed columns are dropped."""
+    lines = csv_files.records(path, text, dialect)
+    names = csv_files.named_columns(path, next(lines))
     pieces: list[list[pd.Series[str]]] = []
     start = 0
     while block := list(islice(lines, BLOCK)):
-        odd = next((i for i, cells in enumerate(block) if len(cells) != len(names)), None)
-        if odd is not None:
+        bad = next((i for i, cells in enumerate(block) if len(cells) != len(names)), None)
+        if bad is not None:
             raise GraceError(
-                f"{path}, row {start + odd}: the line has {len(block[odd])} cells instead of {len(names)}; correct it, "
+                f"{path}, row {start + bad}: the line has {len(block[bad])} cells instead of {len(names)}; correct it, "
                 f"with quotation marks around cells that hold {dialect.separator!r}"
             )
         pieces.append([pd.Series(cells, dtype="str") for cells in zip(*block, strict=True)])
         start += len(block)
     if not pieces:
         raise GraceError(f"{path} has no rows: there is only a header")
-    whole = [pd.concat(parts, ignore_index=True) for parts in zip(*pieces, strict=True)]
-    found = {name: TextColumn.of(name, cells) for name, cells in zip(names, whole, strict=True)}
-    blank = [f"Unnamed: {i}" for i, name in enumerate(names) if name == f"Unnamed: {i}" and not found[name].distinct]
-    return {name: column for name, column in found.items() if name not in blank}
+    joined = [pd.concat(parts, ignore_index=True) for parts in zip(*pieces, strict=True)]
+    columns = {name: TextColumn.of(name, cells) for name, cells in zip(names, joined, strict=True)}
+    blank = [f"Unnamed: {i}" for i, name in enumerate(names) if name == f"Unnamed: {i}" and not columns[name].distinct]
+    return {name: column for name, column in columns.items() if name not in blank}
 
 
 def _parquet(path: Path) -> pd.DataFrame:
-    """A Parquet table; an index that has a name is a column of it."""
+    """A Parquet table; named index levels become columns."""
     try:
         from pyarrow.parquet import read_schema
 

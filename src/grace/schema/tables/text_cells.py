@@ -1,4 +1,4 @@
-"""Numbers and dates in cells of text."""
+"""Parses numbers and dates in text cells."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from grace.schema.features import Floats
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 CODE = re.compile(r"[0-9]+")
-MARKS = {".": ".", ",": ",", " ": " \u00a0\u2009\u202f", "'": "'\u2019"}  # how each mark may be written
+MARKS = {".": ".", ",": ",", " ": " \u00a0\u2009\u202f", "'": "'\u2019"}  # the characters of each mark
 DIGITS = set("0123456789")
 CURRENCIES = (
     r"[$€£¥₹₽₩₺₴₿฿]|\b(?:EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|BRL|ZAR)\b|\bkr\b|\bRs\b|\bFr\."
 )
 UNIT = re.compile(r"([-+]?[0-9][0-9.,' \u00a0\u2009\u202f]*)\s*([^\W\d_]\S{0,7})")
-MANY = 20  # different numbers with the same unit behind them are no categories
+MIN_WITH_UNIT = 20  # more distinct numbers with the same unit are not categories
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """The decimal mark, and the one between groups of three digits, if any."""
+    """A decimal mark and an optional mark between groups of three digits."""
 
     point: str
     group: str = ""
@@ -41,7 +41,7 @@ class NumberFormat:
         return all(map(self.pattern.fullmatch, cells))
 
     def numbers(self, cells: Iterable[str]) -> Floats:
-        """The cells, which must fit, as numbers."""
+        """The cells, which must fit, as float64."""
         if self == STANDARD and not any("\u2212" in cell for cell in cells):
             return np.array(list(map(float, cells)), dtype=np.float64)
         marks = {ord(mark): "" for mark in MARKS.get(self.group, "")}
@@ -59,15 +59,15 @@ FORMATS = (STANDARD, *(NumberFormat(*marks) for marks in (",", ".,", ",.", ". ",
 
 @dataclass(frozen=True)
 class Reading:
-    """A format that fits all cells of a column, and the numbers that they are in it."""
+    """A format that fits all cells of a column, and their values in it."""
 
     format: NumberFormat
     values: Floats
 
 
 def readings(cells: Sequence[str]) -> list[Reading]:
-    """The different numbers that the cells may be; none if they are no numbers. Formats that give the same numbers are
-    one reading."""
+    """All interpretations of the cells as numbers; none if they are not numbers. Formats with equal values count
+    once."""
     out: list[Reading] = []
     for form in _fitting(cells):
         values = form.numbers(cells)
@@ -86,7 +86,7 @@ def _fitting(cells: Sequence[str]) -> list[NumberFormat]:
 
 
 def proven_point(cells: Sequence[str]) -> str:
-    """The decimal mark that the cells of a column prove; empty where they do not."""
+    """The decimal mark, if the cells of a column determine it; else empty."""
     if not set("".join(cells)) - DIGITS - set("+-"):
         return ""
     marks = {form.point for form in _fitting(cells)}
@@ -94,34 +94,34 @@ def proven_point(cells: Sequence[str]) -> str:
 
 
 def is_number(cell: str) -> bool:
-    """Whether the cell is a number in one of the formats."""
+    """Whether the cell is a number in any of the formats."""
     return any(form.pattern.fullmatch(cell) for form in FORMATS)
 
 
 def is_code(cells: Sequence[str]) -> bool:
-    """Whether the cells are digits with leading zeros or too many of them, as in numbers of accounts and post codes:
-    a number would lose what they say."""
+    """Whether the cells are digit strings with leading zeros or too many digits, such as post codes: as numbers they
+    would lose information."""
     if not all(map(CODE.fullmatch, cells)):
         return False
     return any(len(c) > 1 and c[0] == "0" for c in cells) or any(len(c) > 18 and int(c) >= 2**63 for c in cells)
 
 
 def sign_of(cell: str) -> str:
-    """What stands around a number that is not part of it: a currency, % or brackets; empty for any other cell."""
-    bare = cell
-    found = []
-    if bare.startswith("(") and bare.endswith(")"):
-        bare, found = bare[1:-1], ["( )"]
-    marks = re.findall(rf"{CURRENCIES}|[%‰]", bare)
-    bare = re.sub(rf"\s*(?:{CURRENCIES}|[%‰])\s*", "", bare).strip()
-    found += marks
-    return found[0] if found and is_number(bare.replace("- ", "-")) else ""
+    """The currency, % or brackets around a number; empty for any other cell."""
+    text = cell
+    signs = []
+    if text.startswith("(") and text.endswith(")"):
+        text, signs = text[1:-1], ["( )"]
+    marks = re.findall(rf"{CURRENCIES}|[%‰]", text)
+    text = re.sub(rf"\s*(?:{CURRENCIES}|[%‰])\s*", "", text).strip()
+    signs += marks
+    return signs[0] if signs and is_number(text.replace("- ", "-")) else ""
 
 
 def unit_of(cells: Sequence[str]) -> str:
-    """The unit behind all of many different numbers; empty if there is none."""
-    found = [UNIT.fullmatch(cell) for cell in cells] if len(cells) > MANY else [None]
-    units = {m[2] if m and is_number(m[1].strip()) else "" for m in found}
+    """The unit that follows all of many distinct numbers; else empty."""
+    matches = [UNIT.fullmatch(cell) for cell in cells] if len(cells) > MIN_WITH_UNIT else [None]
+    units = {m[2] if m and is_number(m[1].strip()) else "" for m in matches}
     return units.pop() if len(units) == 1 else ""
 
 
@@ -130,48 +130,49 @@ YEAR_FIRST = re.compile(rf"([0-9]{{4}})([-/.])([0-9]{{1,2}})\2([0-9]{{1,2}}){TIM
 YEAR_LAST = re.compile(rf"([0-9]{{1,2}})([-/.])([0-9]{{1,2}})\2([0-9]{{4}}){TIME}")
 SHORT_YEAR = re.compile(rf"[0-9]{{1,2}}([-/.])[0-9]{{1,2}}\1[0-9]{{2}}{TIME}")
 MONTHS = "jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez"
-NAMED = re.compile(
+MONTH_NAME = re.compile(
     rf"(?:[0-9]{{1,2}}\.?[ -]+(?:{MONTHS})\w*\.?,?[ -]+[0-9]{{2,4}}|(?:{MONTHS})\w*\.? [0-9]{{1,2}},? [0-9]{{4}})"
     rf"{TIME}",
     re.IGNORECASE,
 )
 ORDERS = ("day first", "month first")
-PLACES = {"year first": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}  # of year, month and day
+DATE_GROUPS = {"year first": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}
+"""The regex groups of year, month and day."""
 
 
 def is_date(cell: str) -> bool:
-    """Whether the cell looks like a date, in whatever order."""
-    return any(form.fullmatch(cell) for form in (YEAR_FIRST, YEAR_LAST, SHORT_YEAR, NAMED))
+    """Whether the cell looks like a date, in any order."""
+    return any(form.fullmatch(cell) for form in (YEAR_FIRST, YEAR_LAST, SHORT_YEAR, MONTH_NAME))
 
 
 def orders_of(cells: Sequence[str]) -> tuple[str, ...]:
-    """The orders in which all cells are dates: "year first", or those of ORDERS; none if some cell is no such date."""
+    """The orders in which all cells are dates: "year first", or those of ORDERS; none if some cell is not a date."""
     if all(map(YEAR_FIRST.fullmatch, cells)):
         return ("year first",)
-    found = [YEAR_LAST.fullmatch(cell) for cell in cells]
-    pairs = {(int(m[1]), int(m[3])) for m in found if m}
-    if not all(found):
+    matches = [YEAR_LAST.fullmatch(cell) for cell in cells]
+    pairs = {(int(m[1]), int(m[3])) for m in matches if m}
+    if not all(matches):
         return ()
     fits = (all(b <= 12 for _, b in pairs), all(a <= 12 for a, _ in pairs))
     return tuple(order for order, fit in zip(ORDERS, fits, strict=True) if fit)
 
 
 def has_zone(cell: str) -> bool:
-    """Whether the time of a cell is that of a stated zone."""
-    found = YEAR_FIRST.fullmatch(cell) or YEAR_LAST.fullmatch(cell)
-    return found is not None and found[6] is not None
+    """Whether the cell has a time zone."""
+    match = YEAR_FIRST.fullmatch(cell) or YEAR_LAST.fullmatch(cell)
+    return match is not None and match[6] is not None
 
 
 def dates(cells: Sequence[str], order: str) -> pd.Series[Any]:
-    """The cells, which must be dates in this order, as such; missing where there is no such day."""
+    """The cells, which must be dates in this order, as datetime64; NaT for days that do not exist."""
     form = YEAR_FIRST if order == "year first" else YEAR_LAST
-    written = []
+    iso = []
     for cell in cells:
-        found = form.fullmatch(cell)
-        assert found is not None
-        year, month, day = (found[i] for i in PLACES[order])
-        clock = f"T{found[5]}" if found[5] else ""
-        clock = f"T0{found[5]}" if len(clock) > 2 and clock[2] == ":" else clock
-        written.append(f"{year}-{month:0>2}-{day:0>2}{clock}{found[6] or ''}")
+        match = form.fullmatch(cell)
+        assert match is not None
+        year, month, day = (match[i] for i in DATE_GROUPS[order])
+        clock = f"T{match[5]}" if match[5] else ""
+        clock = f"T0{match[5]}" if len(clock) > 2 and clock[2] == ":" else clock
+        iso.append(f"{year}-{month:0>2}-{day:0>2}{clock}{match[6] or ''}")
     zoned = bool(cells) and has_zone(cells[0])
-    return pd.Series(pd.to_datetime(pd.Series(written, dtype=object), format="ISO8601", errors="coerce", utc=zoned))
+    return pd.Series(pd.to_datetime(pd.Series(iso, dtype=object), format="ISO8601", errors="coerce", utc=zoned))

@@ -1,7 +1,7 @@
-"""The languages of the sentences: one package each, named by its code, found by being here.
+"""The languages of the sentences: one package each, named by its language code and discovered by its presence.
 
-`Language` lists what such a package has. All grammar is in it; what is said is decided before (`Facts`), and
-nothing outside names a language, but for `words.DEFAULT`.
+A package has what `Language` declares: all grammar, but no decision about the content, which is given as `Facts`.
+Nothing outside the packages names a language, except `words.DEFAULT`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any, Protocol, cast
 from grace.errors import GraceError
 from grace.schema import words
 from grace.schema.features import Categorical, Feature, Numeric, Value
-from grace.schema.numerals import decimal
-from grace.text.precision import Difference
+from grace.schema.formatting import decimal
+from grace.text.precision import Difference, NewCategory, Replacement
 
 FORMS = ("had", "because", "typical")
-MOST_NAMED = 3  # features that a condition names; more are counted
+MAX_NAMED = 3  # a condition with more features gives their number instead
 
 
 @dataclass(frozen=True)
 class Words:
-    """What a language says where the schema has no words of its own. In `verb`, {row} and {class} are filled in, and in
-    `tasks`, the verbs for other tasks than classes; `missing` is the category of a missing cell; `numbered` is a class
-    of which only a number is known; `there` is a phrase that names nothing ("there were 3 nuclei"); `date` has the unit
-    and the comparatives of dates."""
+    """The default words of a language, where the schema has none. {row} and {class} are filled into `verb`, `cluster`
+    and `tasks`, the verbs of other tasks than classification. `missing` is the label of a missing cell, `numbered` that
+    of a class known by a number only, `there` the phrase of counts ("there were 3 nuclei"), and `date` has the unit and
+    the comparatives of dates."""
 
     row: str
     rows: str
@@ -46,33 +46,32 @@ class Words:
 
 @dataclass(frozen=True)
 class ChangedFeature:
-    """A changed feature, with its words in the language, and the degree of the change."""
+    """A changed feature, with its words in the language, and the difference as it is stated."""
 
     feature: Feature
-    said: Difference
+    difference: Difference
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a sentence has to say. `before` and `after` are the words for the classes X and Y; `along` are the features
-    that move along with the changed ones."""
+    """The content of a sentence. `before` and `after` are the words for the classes X and Y; `follow_on` are the
+    features that change as a consequence of the `changes`."""
 
     row: str
     rows: str
     verb: str
     before: str
     after: str
-    parts: tuple[ChangedFeature, ...]
-    along: tuple[ChangedFeature, ...] = ()
+    changes: tuple[ChangedFeature, ...]
+    follow_on: tuple[ChangedFeature, ...] = ()
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a proof depends on. `fixed`, `rising` and `falling` are the features that may not change, only grow or only
-    shrink; `categories` is whether some may not be chosen; `distinct`, whether redundant features may not change
-    together; `confidence`, the least probability asked for; `towards`, the words for the class asked for, where a
-    change to any other would not do. `count` is the most changes that were looked at. `protected` are the features that
-    stay as they are whatever limit is lifted."""
+    """The conditions of a proof. `count` is the number of changes that it covers; `fixed`, `rising` and `falling` are
+    the features that may not change, only increase or only decrease; `categories`: some categories may not be chosen;
+    `distinct`: redundant features may not change together; `confidence`: the required probability; `towards`: the words
+    for the required class, empty for any other class; `protected`: features that no lifted limit releases."""
 
     count: int
     fixed: tuple[Feature, ...] = ()
@@ -86,34 +85,34 @@ class Limits:
 
 
 class Language(Protocol):
-    """What the package of a language has."""
+    """The names that the package of a language defines."""
 
     WORDS: Words
     TEMPLATES: Mapping[str, Sequence[Callable[[Facts], str]]]
-    """The sentences of each of FORMS, without the full stop; the first is the usual one. "had": what would
-    have had to be different. "because": what was the case instead. "typical": how the row differs from
-    what is typical of the other class; there, a part says how the row's value differs from the typical one."""
+    """For each of FORMS, the templates of sentences without full stop, the default first. "had": what would have had to
+    be different. "because": what was the case instead. "typical": how the row differs from the medians of class Y;
+    there, a difference is that of the row's value from the median."""
     NAME: str
-    """What the language calls itself."""
+    """The name of the language in the language."""
     SCREEN: Mapping[str, str]
-    """Headings: feature, is, would, or, note, along."""
+    """Headings of terminal output: feature, is, would, or, note, along."""
     PICTURES: Mapping[str, str]
-    """The words of pictures and reports, by what they are about; {…} is filled in."""
+    """Strings of pictures and reports, as format strings."""
     PAGE: Mapping[str, str]
-    """The words of the page, likewise."""
+    """Strings of the web page, as format strings."""
     ERRORS: Mapping[str, str]
-    """What a visitor of the page may have done wrong: format strings of GraceError, each with its translation."""
+    """Translations of error messages that the web page shows, by the format string of the GraceError."""
 
     def named(self, name: str) -> str:
-        """What to call a feature of which only the name is known."""
+        """The words for a feature of which only the name is known."""
 
     def label(self, value: Value) -> str:
-        """A class or category of which only the value is known."""
+        """The words for a class or category of which only the value is known."""
 
     def number(self, size: Decimal) -> str: ...
 
     def figure(self, low: Decimal | None, high: Decimal | None, *, about: bool) -> str:
-        """A number of which only limits are known, or where both are the same, the number itself."""
+        """A number known by its limits: "at most 3"; the number itself where both are equal."""
 
     def amount(self, feature: Numeric, size: Decimal) -> str:
         """A difference with its unit."""
@@ -122,51 +121,51 @@ class Language(Protocol):
         """A value with its unit."""
 
     def is_plural(self, words: str) -> bool:
-        """Whether a name, as `named` says it, takes a verb in the plural."""
+        """Whether the words of `named` take a verb in the plural."""
 
     def has_ratios(self, feature: Numeric) -> bool:
-        """Whether "twice as high" can be said with the feature's words."""
+        """Whether "twice as high" can be expressed with the feature's comparatives."""
 
     def sure(self, probability: float, *, then: bool) -> str:
-        """How sure the model is of the class X, or (`then`) would have been of Y; a clause to append."""
+        """A clause to append: the probability of class X, or (`then`) that of Y after the changes."""
 
     def cutoff(self, share: str, named: str, *, reached: bool, then: bool) -> str:
-        """On which side of its cut-off the probability of a class was, or (`then`) would have been; a clause to append.
-        Without a class: that each has a cut-off."""
+        """A clause to append: whether the probability of a class reaches its threshold, before or (`then`) after the
+        changes. Without a class: that each class has a threshold."""
 
     def one_change(self, limits: Limits, feature: Feature, size: str) -> str:
-        """A note that a proven answer changes one feature, which is the fewest there can be; and, if there is a size,
-        that no change of it by less is an answer."""
+        """A note that a proven answer with a single change is minimal; with a `size`, that no smaller change of the
+        feature is an answer."""
 
     def minimum(self, limits: Limits, form: str) -> str:
-        """That no change of so few features would have done under these limits: a sentence."""
+        """A sentence: no change of so few features would have sufficed under these limits."""
 
     def failed(self, facts: Facts, reason: str) -> str:
-        """The sentence for a row without an answer, without the full stop."""
+        """The sentence for a row without an answer, without full stop."""
 
     def reason(self, miss: Mapping[str, Any], limits: Limits) -> str:
-        """Why there is no answer, see `diagnosis`; features and classes in the ways are given in words. `limits`
-        are those of a proof, else what was asked for."""
+        """Why there is no answer, see `diagnosis`; features and classes in its remedies are words. `limits` are those
+        of a proof, else those of the call."""
 
     def note(self, remark: Mapping[str, Any], feature: Feature | None) -> str:
-        """Something about the row, or a feature of it, that a reader should know; see `Explanation.remarks`."""
+        """A remark about the row or one of its features; see `Explanation.remarks`."""
 
 
 def names() -> tuple[str, ...]:
-    """The languages there are."""
+    """The codes of the available languages."""
     return words.languages()
 
 
 @cache
 def load(code: str) -> Language:
-    """A language by its code."""
+    """The language with this code."""
     if code not in names():
         raise GraceError(f"there is no language {code!r}; there are {', '.join(names())}")
     return cast(Language, import_module(f"{__name__}.{code}"))
 
 
 def listed(parts: Sequence[str], last: str) -> str:
-    """ "a", "a and b", "a, b and c"; with semicolons where a part has a comma of its own."""
+    """ "a", "a and b", "a, b and c"; separated by semicolons if a part contains a comma."""
     if len(parts) == 1:
         return parts[0]
     comma, before = ("; ", ";") if any(", " in p for p in parts) else (", ", "")
@@ -176,27 +175,27 @@ def listed(parts: Sequence[str], last: str) -> str:
 def grouped(
     parts: Sequence[ChangedFeature], key: Callable[[ChangedFeature], str]
 ) -> list[tuple[str, list[ChangedFeature]]]:
-    """The parts that share a verb together, in the order of the first of each."""
+    """The changes grouped by a key, in the order of first occurrence."""
     groups: dict[str, list[ChangedFeature]] = {}
     for part in parts:
         groups.setdefault(key(part), []).append(part)
     return list(groups.items())
 
 
-def some_of(names: Sequence[str]) -> Sequence[str]:
-    """The names, or none where there are more than a reader would want to hear."""
-    return names if len(names) <= MOST_NAMED else ()
+def if_few(names: Sequence[str]) -> Sequence[str]:
+    """The names, or none if there are more than MAX_NAMED."""
+    return names if len(names) <= MAX_NAMED else ()
 
 
-def with_unit(feature: Numeric, size: Decimal, said: str) -> str:
-    """A number, already in digits, with its unit."""
+def with_unit(feature: Numeric, size: Decimal, number: Callable[[Decimal], str]) -> str:
+    """A number with its unit."""
     word = feature.unit_one if abs(size) == 1 and feature.unit_one else feature.unit
-    return f"{said} {word}" if word else said
+    return f"{number(size)} {word}" if word else number(size)
 
 
 def percent(share: float) -> tuple[str, int]:
-    """In whole per cent, but on the right side of the marks at 0, 50 and 100: with a sign "<" or ">" where the
-    share lies beyond the number, or "just <" and "just >"."""
+    """A probability as a sign and whole per cent. The sign keeps the number on the correct side of 0, 50 and 100: "<",
+    ">", "just <" or "just >"."""
     whole = int(share * 100 + 0.5)
     if whole in (0, 100):
         return (">", 99) if whole else ("<", 1)
@@ -206,15 +205,25 @@ def percent(share: float) -> tuple[str, int]:
 
 
 def shown(number: Callable[[Decimal], str], value: Value) -> str:
-    """A number in the digits of a language; a date, which is text, as it is."""
+    """A number in the digits of a language; a date, which is text, unchanged."""
     return value if isinstance(value, str) else number(decimal(value))
 
 
 def category(feature: Feature, value: Value) -> str:
-    """A category as a person says it; a date, which is text, as it is."""
+    """The label of a category; a date, which is text, unchanged."""
     return feature.label(value) if isinstance(feature, Categorical) else str(value)
 
 
 def upper(sentence: str) -> str:
-    """With a capital letter in front."""
+    """The sentence with a capital first letter."""
     return sentence[:1].upper() + sentence[1:]
+
+
+def value_words(change: ChangedFeature, measured: Callable[[Numeric, Decimal], str], about: str) -> tuple[str, str]:
+    """The new and the old value of a feature; `about` precedes an old value that is rounded."""
+    feature, diff = change.feature, change.difference
+    if isinstance(diff, NewCategory):
+        return category(feature, diff.new), category(feature, diff.old)
+    assert isinstance(feature, Numeric)
+    assert isinstance(diff, Replacement)
+    return measured(feature, diff.new), f"{about if diff.about_old else ''}{measured(feature, diff.old)}"

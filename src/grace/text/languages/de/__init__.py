@@ -1,8 +1,7 @@
-"""German: `words` and numbers, `sentences`, and `remarks` that go with them."""
+"""German: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
 from grace.text.languages.de.errors import ERRORS
-from grace.text.languages.de.page import PAGE
-from grace.text.languages.de.pictures import PICTURES
+from grace.text.languages.de.interface import PAGE, PICTURES
 from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, sure
 from grace.text.languages.de.sentences import TEMPLATES
 from grace.text.languages.de.words import (

@@ -1,6 +1,6 @@
-"""What goes with a German sentence: probabilities, proofs, reasons and notes.
+"""Clauses and sentences that accompany a German sentence: probabilities, proofs, reasons and notes.
 
-Features stand in the nominative wherever they are named, as their other cases are not known.
+Features are in the nominative throughout, as their other cases are unknown.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 from grace.schema.features import Feature
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.schema.words import fill
-from grace.text.languages import Facts, Limits, listed, percent, shown, some_of
+from grace.text.languages import Facts, Limits, if_few, listed, percent, shown
 from grace.text.languages.de.words import AND, COUNT, PERCENT, label, number, quoted
 
 RANGES = {"central": "der üblichen Bereiche", "minmax": "der beobachteten Bereiche"}
@@ -20,8 +20,8 @@ RANGES = {"central": "der üblichen Bereiche", "minmax": "der beobachteten Berei
 
 def sure(probability: float, *, then: bool) -> str:
     sign, whole = percent(probability)
-    said = f"{PERCENT[sign]}{whole} %"
-    return f" (das Modell {f'wäre sich dann zu {said} sicher gewesen' if then else f'war sich zu {said} sicher'})"
+    share = f"{PERCENT[sign]}{whole} %"
+    return f" (das Modell {f'wäre sich dann zu {share} sicher gewesen' if then else f'war sich zu {share} sicher'})"
 
 
 def cutoff(share: str, named: str, *, reached: bool, then: bool) -> str:
@@ -56,12 +56,12 @@ def _at_least(limits: Limits) -> str:
 
 
 def _conditions(limits: Limits) -> str:
-    """ " (unverändert: das Alter; nur steigend: das Einkommen)"; more features than a few are counted."""
+    """ " (unverändert: das Alter; nur steigend: das Einkommen)"; more than a few features are counted."""
     out = []
-    ways = (("unverändert", limits.fixed), ("nur steigend", limits.rising), ("nur fallend", limits.falling))
-    for way, features in ((way, features) for way, features in ways if features):
-        names = some_of([f.noun for f in features])
-        out.append(f"{way}: {listed(names, AND) if names else f'{len(features)} der Merkmale'}")
+    limited = (("unverändert", limits.fixed), ("nur steigend", limits.rising), ("nur fallend", limits.falling))
+    for how, features in ((how, features) for how, features in limited if features):
+        names = if_few([f.noun for f in features])
+        out.append(f"{how}: {listed(names, AND) if names else f'{len(features)} der Merkmale'}")
     out += ["ohne zwei Merkmale, die weitgehend dasselbe sagen"] if limits.distinct else []
     return f" ({'; '.join(out)})" if out else ""
 
@@ -86,24 +86,24 @@ def reason(miss: Mapping[str, Any], limits: Limits) -> str:
 
 
 def _protected(limits: Limits) -> str:
-    """ "; geschützt und daher unverändert: das Alter"; more features than a few are counted."""
+    """ "; geschützt und daher unverändert: das Alter"; more than a few features are counted."""
     if not limits.protected:
         return ""
-    names = some_of([f.noun for f in limits.protected])
-    said = listed(names, AND) if names else f"{len(limits.protected)} der Merkmale"
-    return f"; geschützt und daher unverändert: {said}"
+    names = if_few([f.noun for f in limits.protected])
+    words = listed(names, AND) if names else f"{len(limits.protected)} der Merkmale"
+    return f"; geschützt und daher unverändert: {words}"
 
 
-def _hint(ways: Sequence[Mapping[str, Any]], limits: Limits) -> str:
-    """What would help, each on its own; features of which any one would do are named together."""
-    alone = [way["value"][0] for way in ways if way["limit"] == "free" and len(way["value"]) == 1]
-    said = list(dict.fromkeys(_way(alone=alone, **way) for way in ways))
-    if not said:
+def _hint(remedies: Sequence[Mapping[str, Any]], limits: Limits) -> str:
+    """The remedies, each sufficient; features of which any one would suffice are named together."""
+    alone = [remedy["value"][0] for remedy in remedies if remedy["limit"] == "free" and len(remedy["value"]) == 1]
+    clauses = list(dict.fromkeys(_remedy(alone=alone, **remedy) for remedy in remedies))
+    if not clauses:
         return f"auch nicht, wenn eine einzelne {'andere ' if limits.protected else ''}Grenze entfällt"
-    return f"möglich{',' if said[0].startswith('wenn ') else ''} {', oder '.join(said)}"
+    return f"möglich{',' if clauses[0].startswith('wenn ') else ''} {', oder '.join(clauses)}"
 
 
-def _way(alone: Sequence[str], limit: str, value: Any = None) -> str:
+def _remedy(alone: Sequence[str], limit: str, value: Any = None) -> str:
     if limit == "free" and len(value) == 1:
         return f"wenn sich {listed(alone, 'oder')} frei ändern darf"
     if limit == "free":
@@ -135,9 +135,9 @@ def note(remark: Mapping[str, Any], feature: Feature | None) -> str:
     value = shown(number, remark["value"])
     if remark["what"] == "filled":
         return f"{missing}; {value} wurde eingesetzt"
-    said = f"{feature.noun} {'sind' if feature.plural else 'ist'} {value}"
+    subject = f"{feature.noun} {'sind' if feature.plural else 'ist'} {value}"
     if remark["what"] == "fraction":
-        return f"{said}, keine ganze Zahl"
+        return f"{subject}, keine ganze Zahl"
     low, high = (shown(number, remark[end]) for end in ("low", "high"))
     lies = "liegen" if feature.plural else "liegt"
-    return f"{said} und {lies} außerhalb des erlaubten Bereichs von {low} bis {high}"
+    return f"{subject} und {lies} außerhalb des erlaubten Bereichs von {low} bis {high}"

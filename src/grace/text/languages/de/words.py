@@ -5,9 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 from grace.schema.features import Numeric, Value
-from grace.schema.numerals import digits
+from grace.schema.formatting import digits
 from grace.text.languages import Words, with_unit
-from grace.text.precision import LITTLE, LOT
+from grace.text.precision import ABOVE_TENFOLD, BELOW_TENTH
 
 WORDS = Words(
     row="die Zeile",
@@ -41,7 +41,7 @@ FRACTIONS = (
 )
 TIMES = dict(pair.split("=") for pair in FRACTIONS.split("; "))
 TIMES |= {str(n): f"{word}mal" for n, word in enumerate(COUNT, 3)}
-TIMES |= {LITTLE: "weniger als ein Zehntel", LOT: "mehr als zehnmal"}
+TIMES |= {BELOW_TENTH: "weniger als ein Zehntel", ABOVE_TENFOLD: "mehr als zehnmal"}
 IRREGULAR = (
     "höher=hoch größer=groß länger=lang kürzer=kurz älter=alt jünger=jung stärker=stark schwächer=schwach "
     "wärmer=warm kälter=kalt ärmer=arm näher=nah mehr=viele weniger=wenige dunkler=dunkel teurer=teuer"
@@ -51,9 +51,9 @@ REGULAR = (
     "breit schmal steil reich billig hart weich neu"
 )
 POSITIVE = dict(pair.split("=") for pair in IRREGULAR.split()) | {f"{word}er": word for word in REGULAR.split()}
-"""Each comparative with its positive."""
+"""Comparatives and their positive forms."""
 VALUE_UNITS = {"Prozentpunkte": " %", "Stufen": ""}
-"""Units that only differences have, and what values have instead."""
+"""Units of differences, with the suffix of values."""
 
 
 def named(name: str) -> str:
@@ -61,7 +61,7 @@ def named(name: str) -> str:
 
 
 def is_plural(words: str) -> bool:
-    """Never: `named` says "der Wert von …"."""
+    """Never: the subject is "der Wert von …"."""
     return False
 
 
@@ -70,7 +70,7 @@ def label(value: Value) -> str:
 
 
 def quoted(words: str) -> str:
-    """In quotation marks, so that no case has to be known."""
+    """The words in quotation marks, which avoids inflection."""
     return words if words.startswith("„") else f"„{words}“"
 
 
@@ -85,11 +85,11 @@ def number(size: Decimal) -> str:
 
 
 def amount(feature: Numeric, size: Decimal) -> str:
-    return with_unit(feature, size, number(size))
+    return with_unit(feature, size, number)
 
 
 def measured(feature: Numeric, size: Decimal) -> str:
-    """A share differs by percentage points, but is so many per cent."""
+    """The value of a share is in per cent, its differences are in percentage points."""
     unit = VALUE_UNITS.get(feature.unit)
     return amount(feature, size) if unit is None else number(size) + unit
 

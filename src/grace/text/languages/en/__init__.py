@@ -1,8 +1,6 @@
-"""English: `words` and numbers, `sentences`, and `remarks` that go with them."""
+"""English: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
-from grace.text.languages.en.errors import ERRORS
-from grace.text.languages.en.page import PAGE
-from grace.text.languages.en.pictures import PICTURES
+from grace.text.languages.en.interface import PAGE, PICTURES
 from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
 from grace.text.languages.en.sentences import TEMPLATES
 from grace.text.languages.en.words import (
@@ -47,3 +45,6 @@ __all__ = [
     "reason",
     "sure",
 ]
+
+ERRORS: dict[str, str] = {}
+"""Messages of GraceError are English already."""

@@ -1,4 +1,4 @@
-"""What goes with an English sentence: probabilities, proofs, reasons and notes."""
+"""Clauses and sentences that accompany an English sentence: probabilities, proofs, reasons and notes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 from grace.schema.features import Feature
-from grace.schema.numerals import decimal
+from grace.schema.formatting import decimal
 from grace.schema.words import fill
-from grace.text.languages import Facts, Limits, listed, percent, shown, some_of
+from grace.text.languages import Facts, Limits, if_few, listed, percent, shown
 from grace.text.languages.en.words import AND, COUNT, PERCENT, number
 
 RANGES = {"central": "the usual ranges", "minmax": "the observed ranges"}
@@ -17,8 +17,8 @@ RANGES = {"central": "the usual ranges", "minmax": "the observed ranges"}
 
 def sure(probability: float, *, then: bool) -> str:
     sign, whole = percent(probability)
-    said = f"{PERCENT[sign]}{whole} %"
-    return f" (the model would then have been {said} sure)" if then else f" (the model was {said} sure)"
+    share = f"{PERCENT[sign]}{whole} %"
+    return f" (the model would then have been {share} sure)" if then else f" (the model was {share} sure)"
 
 
 def cutoff(share: str, named: str, *, reached: bool, then: bool) -> str:
@@ -34,8 +34,8 @@ def minimum(limits: Limits, form: str) -> str:
     if limits.towards:
         done = f"could have led to {limits.towards}"
     within = f"Within these ranges{f' {AND} categories' if limits.categories else ''}"
-    said = ", ".join([within, *_conditions(limits)])
-    return f"{said}, no {count.get(limits.count, f'{limits.count} changes')} {done}{_at_least(limits)}."
+    conditions = ", ".join([within, *_conditions(limits)])
+    return f"{conditions}, no {count.get(limits.count, f'{limits.count} changes')} {done}{_at_least(limits)}."
 
 
 def one_change(limits: Limits, feature: Feature, size: str) -> str:
@@ -53,13 +53,13 @@ def _at_least(limits: Limits) -> str:
 
 
 def _conditions(limits: Limits) -> list[str]:
-    """ "with age as it is, with income only going up"; more features than a few are counted."""
+    """ "with age as it is", "with income only going up"; more than a few features are counted."""
     out = []
-    ways = (("fixed", limits.fixed), ("up", limits.rising), ("down", limits.falling))
-    for way, features in ((way, features) for way, features in ways if features):
-        names = some_of([f.noun for f in features])
+    limited = (("fixed", limits.fixed), ("up", limits.rising), ("down", limits.falling))
+    for how, features in ((how, features) for how, features in limited if features):
+        names = if_few([f.noun for f in features])
         many = len(features) > 1 or features[0].plural
-        stays = ("as they are" if many else "as it is") if way == "fixed" else f"only going {way}"
+        stays = ("as they are" if many else "as it is") if how == "fixed" else f"only going {how}"
         out.append(f"with {listed(names, AND) if names else f'{len(features)} of the features'} {stays}")
     return [*out, *(["without two features that say much the same"] if limits.distinct else [])]
 
@@ -79,29 +79,29 @@ def reason(miss: Mapping[str, Any], limits: Limits) -> str:
     towards = f" in favour of {limits.towards}" if limits.towards else ""
     where = "the allowed ranges" if miss.get("own_ranges") else RANGES.get(miss["domain"], RANGES["central"])
     within = f"within {where}{f' {AND} categories' if limits.categories else ''}"
-    said = f"no contrast{towards}{_at_least(limits)} {exists} with at most {most} {within}"
-    return f"{', '.join([said, *_conditions(limits)])}; {_hint(miss['ways'], limits)}{_protected(limits)}"
+    missing = f"no contrast{towards}{_at_least(limits)} {exists} with at most {most} {within}"
+    return f"{', '.join([missing, *_conditions(limits)])}; {_hint(miss['ways'], limits)}{_protected(limits)}"
 
 
 def _protected(limits: Limits) -> str:
-    """ "; age and sex are protected and stay as they are"; more features than a few are counted."""
+    """ "; age and sex are protected and stay as they are"; more than a few features are counted."""
     if not limits.protected:
         return ""
-    names = some_of([f.noun for f in limits.protected])
+    names = if_few([f.noun for f in limits.protected])
     many = len(limits.protected) > 1 or limits.protected[0].plural
-    said = listed(names, AND) if names else f"{len(limits.protected)} of the features"
-    return f"; {said} {'are protected and stay as they are' if many else 'is protected and stays as it is'}"
+    words = listed(names, AND) if names else f"{len(limits.protected)} of the features"
+    return f"; {words} {'are protected and stay as they are' if many else 'is protected and stays as it is'}"
 
 
-def _hint(ways: Sequence[Mapping[str, Any]], limits: Limits) -> str:
-    """What would help, each on its own; features of which any one would do are named together."""
-    alone = [way["value"][0] for way in ways if way["limit"] == "free" and len(way["value"]) == 1]
-    said = list(dict.fromkeys(_way(alone=alone, **way) for way in ways))
+def _hint(remedies: Sequence[Mapping[str, Any]], limits: Limits) -> str:
+    """The remedies, each sufficient; features of which any one would suffice are named together."""
+    alone = [remedy["value"][0] for remedy in remedies if remedy["limit"] == "free" and len(remedy["value"]) == 1]
+    clauses = list(dict.fromkeys(_remedy(alone=alone, **remedy) for remedy in remedies))
     other = "other " if limits.protected else ""
-    return f"possible {', or '.join(said)}" if said else f"nor with any one of the {other}limits lifted"
+    return f"possible {', or '.join(clauses)}" if clauses else f"nor with any one of the {other}limits lifted"
 
 
-def _way(alone: Sequence[str], limit: str, value: Any = None) -> str:
+def _remedy(alone: Sequence[str], limit: str, value: Any = None) -> str:
     if limit == "free" and len(value) == 1:
         return f"if {listed(alone, 'or')} may change freely"
     if limit == "free":

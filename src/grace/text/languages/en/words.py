@@ -6,9 +6,9 @@ import re
 from decimal import Decimal
 
 from grace.schema.features import Numeric, Value
-from grace.schema.numerals import digits
+from grace.schema.formatting import digits
 from grace.text.languages import Words, with_unit
-from grace.text.precision import LITTLE, LOT
+from grace.text.precision import ABOVE_TENFOLD, BELOW_TENTH
 
 WORDS = Words(
     row="the row",
@@ -42,7 +42,7 @@ FRACTIONS = (
 )
 TIMES = dict(pair.split("=") for pair in FRACTIONS.split("; "))
 TIMES |= {str(n): f"{word} times" for n, word in enumerate(COUNT, 3)}
-TIMES |= {LITTLE: "less than a tenth", LOT: "more than ten times"}
+TIMES |= {BELOW_TENTH: "less than a tenth", ABOVE_TENFOLD: "more than ten times"}
 IRREGULAR = (
     "more=many fewer=few larger=large bigger=big later=late wider=wide heavier=heavy earlier=early hotter=hot "
     "thinner=thin closer=close further=far"
@@ -57,21 +57,21 @@ POSITIVE = {
     **dict(pair.split("=") for pair in IRREGULAR.split()),
     **{f"{word}er": word for word in REGULAR.split()},
 }
-"""Each comparative with its positive; "more …" is regular."""
+"""Comparatives and their positive forms; "more …" is regular."""
 VALUE_UNITS = {"percentage points": " %", "steps": ""}
-"""Units that only differences have, and what values have instead."""
+"""Units of differences, with the suffix of values."""
 SINGULAR = re.compile(r"(ss|us|is|diabetes|bias|gas|lens|news|series|species|mass|class|always)$")
 UNCLEAR = re.compile(r"[,;\"“”<>]|\.\s|\b(and|been|had|because)\b|^$|^\s|\s$|\s\s")
 
 
 def named(name: str) -> str:
-    """The name as words; in quotation marks where it would be taken for part of the sentence."""
+    """The name with spaces for underscores; in quotation marks if a reader could take it for part of the sentence."""
     words = name.replace("_", " ")
     return f"“{name}”" if UNCLEAR.search(words) else words
 
 
 def is_plural(words: str) -> bool:
-    """Whether the head of a name is a plural: "sulphates", "hours per week", but not "number of rooms"."""
+    """Whether the head noun of a name is a plural: "sulphates", "hours per week", but not "number of rooms"."""
     head = re.split(r" (?:of|per|in|on|at|for|from|to|with|without|by)\b", words)[0].split(" ")[-1]
     return head.isalpha() and len(head) > 3 and head.endswith("s") and not SINGULAR.search(head.lower())
 
@@ -91,17 +91,17 @@ def figure(low: Decimal | None, high: Decimal | None, *, about: bool) -> str:
 
 
 def amount(feature: Numeric, size: Decimal) -> str:
-    return with_unit(feature, size, number(size))
+    return with_unit(feature, size, number)
 
 
 def measured(feature: Numeric, size: Decimal) -> str:
-    """A share differs by percentage points, but is so many per cent."""
+    """The value of a share is in per cent, its differences are in percentage points."""
     unit = VALUE_UNITS.get(feature.unit)
     return amount(feature, size) if unit is None else number(size) + unit
 
 
 def positive(comparative: str) -> str | None:
-    """ "high" from "higher"."""
+    """The positive form of a comparative: "high" for "higher"; None if unknown."""
     more = comparative.removeprefix("more ")
     return POSITIVE.get(comparative, more if more != comparative else None)
 

@@ -16,7 +16,7 @@ from grace.cli.terminal import print_explanation
 from grace.pictures.drawing import Group, Path, Text, fit, text_width
 from grace.pictures.numeric import lines_cross_text, numeric_panel, text_box
 from grace.pictures.report import batch_fragment
-from grace.schema.shortening import ELLIPSIS, feature_line, shortened
+from grace.schema.formatting import ELLIPSIS, feature_line, shortened
 
 LONG = "very_long_name_of_a_column_of_income_2024_q3"
 
