@@ -17,8 +17,8 @@ import numpy as np
 
 from grace import __version__
 from grace.errors import GraceError
-from grace.models.identity import Identity, identity_of
-from grace.problem.binding import random_rows
+from grace.explain.store import model_identity
+from grace.models.identity import Identity
 from grace.problem.target_range import TargetRange
 from grace.schema.features import plain
 from grace.schema.parsing import read_json, read_text
@@ -45,11 +45,11 @@ def record(batch: Explanations, i: int, source: Mapping[str, Any] | None = None)
         "format": FORMAT,
         "grace": __version__,
         "libraries": versions(),
-        "model": identity_of(explainer.model, random_rows(explainer.schema, 0)).to_dict(),
+        "model": model_identity(explainer).to_dict(),
         "explainer": fingerprints(explainer),
         "source": dict(source or {}),
         "question": asked,
-        "answer": json.loads(json.dumps(e.to_dict())),
+        "answer": _as_json(e),
     }
     return {**content, "sha256": digest(content)}
 
@@ -95,6 +95,12 @@ def ask(explainer: Explainer, known: Mapping[str, Any], least_budget: float = 0.
     asked["against"] = _against(asked.get("against"))
     asked["budget"] = max(float(asked["budget"]), least_budget)
     return explainer.explain([known["row"]], **asked)[0]
+
+
+def _as_json(e: Explanation) -> dict[str, Any]:
+    """The dict of an explanation as it is after a round trip through JSON: tuples are lists."""
+    out: dict[str, Any] = json.loads(json.dumps(e.to_dict()))
+    return out
 
 
 def _plain(value: Any) -> Any:
@@ -148,9 +154,9 @@ def read_record(path: str | Path) -> dict[str, Any]:
 def replay(known: Mapping[str, Any], explainer: Explainer) -> Replay:
     """Ask the question of a record again."""
     changed = changes_since(known, explainer)
-    answer = json.loads(json.dumps(ask(explainer, known["question"]).to_dict()))
+    answer = _as_json(ask(explainer, known["question"]))
     if _verdict(answer) == "open" != _verdict(known["answer"]):  # perhaps for want of time
-        answer = json.loads(json.dumps(ask(explainer, known["question"], ENOUGH).to_dict()))
+        answer = _as_json(ask(explainer, known["question"], ENOUGH))
     different = _differences(_settled(known["answer"]), _settled(answer))
     return Replay(not different, answer, changed, different)
 
@@ -158,9 +164,7 @@ def replay(known: Mapping[str, Any], explainer: Explainer) -> Replay:
 def changes_since(known: Mapping[str, Any], explainer: Explainer) -> list[str]:
     """What is not as it was when the record was made, in words."""
     out = []
-    difference = Identity.from_dict(known["model"]).difference(
-        identity_of(explainer.model, random_rows(explainer.schema, 0))
-    )
+    difference = Identity.from_dict(known["model"]).difference(model_identity(explainer))
     if difference:
         out.append(f"the model: {difference}")
     words = {"schema": "the schema", "settings": "the settings", "su": "SU", "background": "the training rows kept"}

@@ -124,8 +124,12 @@ def _needed(explainer: Explainer, model: Model) -> dict[str, Any]:
     """What an explainer that is saved without its model has to find again, and how it is wrapped."""
     way = model.reader if isinstance(model, Predictor) else None
     outputs = model.outputs if isinstance(model, TorchModel) else None if way is None else way.outputs
-    rows = random_rows(explainer.schema, 0)
-    return {**identity_of(explainer.model, rows).to_dict(), "outputs": outputs}
+    return {**model_identity(explainer).to_dict(), "outputs": outputs}
+
+
+def model_identity(explainer: Explainer) -> Identity:
+    """The identity of an explainer's model: its type and file, and its scores of fixed random rows of the schema."""
+    return identity_of(explainer.model, random_rows(explainer.schema, 0))
 
 
 def load(directory: str | Path, model: Any = None, *, same_model: bool = True) -> Explainer:
@@ -145,7 +149,7 @@ def _check_identity(where: Path, head: dict[str, Any], explainer: Explainer) -> 
     if head.get("model") is None:
         return
     known = Identity.from_dict(head["model"])
-    found = identity_of(explainer.model, random_rows(explainer.schema, 0))
+    found = model_identity(explainer)
     difference = known.difference(found)
     if difference:
         raise GraceError(another(where, found.name if found.file is None else found.file.spec, difference))
