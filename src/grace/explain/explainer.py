@@ -133,9 +133,18 @@ class Explainer:
 
     def use(self, model: Model, background: Background | None = None) -> None:
         """Go on with another form of the model, such as on another device, or another background."""
-        self.model = model
-        self.background: Background = self.background if background is None else background
-        self._view = ModelView(self.model, self.schema, self.schemas, self.background)
+        background = self.background if background is None else background
+        self._view = ModelView(model, self.schema, self.schemas, background)
+
+    @property
+    def model(self) -> Model:
+        """The wrapped model; replaced by `use`."""
+        return self._view.model
+
+    @property
+    def background(self) -> Background:
+        """SU and the background rows; replaced by `use`."""
+        return self._view.background
 
     @property
     def su(self) -> Floats | None:
