@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from grace.explain.explanations import Explanations
     from grace.text.sentence import Saying
 
-
 Positions = npt.NDArray[np.int64]
+ROW = "row"  # name of the index of the table
 OLD, NEW = "old.", "new."  # prefixes of a feature's name: its value in the row, and in the contrastive row
 INPUT = "input."  # prefix of an extra column whose name is that of a column of the answers
 
@@ -61,9 +61,6 @@ def unique_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
             used.add(unique)
         out.append(unique)
     return out
-
-
-ROW = "row"
 
 
 def answer_table(batch: Explanations, **how: Unpack[Saying]) -> pd.DataFrame:
