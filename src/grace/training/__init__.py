@@ -17,7 +17,8 @@ from grace.models.base import class_codes
 from grace.models.network import Network
 from grace.models.threshold import Threshold, cutoffs_of
 from grace.models.torch import TorchModel
-from grace.schema.columns import imputed, is_number
+from grace.problem.binding import encoded
+from grace.schema.columns import is_number
 from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, columns_of, plain
 from grace.schema.frames import join_first, numbers, said
 from grace.schema.parsing import MOST_SEED, whole_number
@@ -117,7 +118,7 @@ def fit(
     schema = _with_missing(Schema.infer(train, target, like=schema), train)
     schema = replace(schema, classes=_classes(schema, train, held) if task == "classification" else ())
     cutoffs = None if threshold is None else cutoffs_of(threshold, schema.classes)
-    x, held_x = _rows(train, schema), _rows(held, schema)
+    x, held_x = (torch.as_tensor(encoded(schema, part), dtype=torch.float32) for part in (train, held))
     y, held_y = (_targets(part, schema, what) for part, what in ((train, "training data"), (held, "validation data")))
     network = Network(schema, recipe.hidden, len(schema.classes) or 1)
     generator = torch.Generator().manual_seed(seed)
@@ -252,11 +253,6 @@ def _with_missing(schema: Schema, train: pd.DataFrame) -> Schema:
                 never=(*feature.never, MISSING),
             )
     return schema
-
-
-def _rows(frame: pd.DataFrame, schema: Schema) -> Tensor:
-    rows = schema.encode(frame, missing=True)
-    return torch.as_tensor(imputed(schema.features, rows), dtype=torch.float32)
 
 
 def _classes(schema: Schema, train: pd.DataFrame, held: pd.DataFrame) -> tuple[Value, ...]:
