@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from grace.pictures.backdrop import Backdrop
 
 
+DEFERRED = ("changes", "miss", "remarks", "typical", "words")
+"""Fields that may need model calls; `Explanation.deferred` computes them on first access."""
+
+
 @dataclass(frozen=True)
 class Change:
     """A changed feature, with its old and new value. `span` has the lowest and the highest value of a number between
@@ -114,6 +118,25 @@ class Explanation:
     follow_on: tuple[Change, ...] = ()  # what moves along, see `grace.problem.requirements.consequences`
     protected: tuple[str, ...] = ()  # features that were protected in this call
     behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def deferred(cls, compute: Callable[[], Mapping[str, Any]], **known: Any) -> Explanation:
+        """An explanation with the fields `known`; `compute` returns the `DEFERRED` ones when one of them is read."""
+        unknown: dict[str, Any] = dict.fromkeys(DEFERRED)
+        out = cls(**known, **unknown)
+        for name in DEFERRED:
+            del out.__dict__[name]
+        out.__dict__["_compute"] = compute
+        return out
+
+    if not TYPE_CHECKING:  # mypy would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            compute = self.__dict__.get("_compute")
+            if name not in DEFERRED or compute is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.__dict__.update(compute())
+            return self.__dict__[name]
 
     @property
     def contrast(self) -> dict[str, Any]:
@@ -225,8 +248,8 @@ class Explanation:
         return fragment(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the way back to the explainer, which holds training rows."""
-        return {**self.__dict__, "behind": None}
+        """All fields but `behind`, which refers to the explainer and so to training rows."""
+        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "behind": None}
 
     def __str__(self) -> str:
         return self.text()

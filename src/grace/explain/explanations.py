@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -141,67 +141,75 @@ class Explanations:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, i: int) -> Explanation:
+        """The explanation of row i. Makes no model calls: the fields that need some are computed when one of them is
+        first read, for all answers to the row together."""
         i = range(len(self))[i]
-        first, *others = (
-            self._explanation(i, place, a)
-            for place, a in enumerate((self.answers, *self.answers.alternatives))
-            if place == 0 or a.success[i]
-        )
-        return replace(first, alternatives=tuple(others))
+        every = enumerate((self.answers, *self.answers.alternatives))
+        fields = [self._fields(i, rank, a) for rank, a in every if rank == 0 or a.success[i]]
+        deferred = cache(lambda: [compute() for _, compute in fields])
 
-    def _explanation(self, i: int, place: int, a: Answers) -> Explanation:
-        features = self.schema.features
+        def explanation(k: int, *alternatives: Explanation) -> Explanation:
+            return Explanation.deferred(lambda: deferred()[k], **fields[k][0], alternatives=alternatives)
+
+        return explanation(0, *(explanation(k) for k in range(1, len(fields))))
+
+    def _fields(self, i: int, rank: int, a: Answers) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+        """The fields of the explanation of row i by the answers of a rank, and a function that computes the deferred
+        ones."""
         old, new = a.rows[i], a.contrast[i]
         moved = np.where(a.followed[i], old, new)  # the intervention alone
-        spans, brittle = self.details.spans(i, place, a)
-        changes = changes_of(self.schema, old, moved, spans)
         success = bool(a.success[i])
         best = int(a.before[i].argmax()), int(a.after[i].argmax())
-        asked = None if self.target_ranges is None else self.target_ranges[i]
+        target_range = None if self.target_ranges is None else self.target_ranges[i]
         model = self.explainer.model
-        ends = a.before[[i]], a.after[[i]]
-        if not asked and model.has_probabilities:
-            ends = model.probabilities(ends[0]), model.probabilities(ends[1])
-        before, after = (tuple(values[0].tolist()) if model.has_probabilities else () for values in ends)
-        said = before + after if asked else (self._classes[best[0]], self._classes[best[1]])
+        scores = a.before[[i]], a.after[[i]]
+        if not target_range and model.has_probabilities:
+            scores = model.probabilities(scores[0]), model.probabilities(scores[1])
+        before, after = (tuple(values[0].tolist()) if model.has_probabilities else () for values in scores)
+        ends = before + after if target_range else (self._classes[best[0]], self._classes[best[1]])
+        proof = proof_record(self, i, a)
 
         def behind() -> Backdrop:
-            shown = [self.schema.index(c.name) for c in changes[:MOST_SHOWN]]
+            shown = [self.schema.index(c.name) for c in changes_of(self.schema, old, moved)[:MOST_SHOWN]]
             real = self.realism
             leads_to = None if real is None else lambda rows: real.retraced(rows, old)
-            return look(self.explainer, self.schema, old, moved, best, shown, asked, leads_to)
+            return look(self.explainer, self.schema, old, moved, best, shown, target_range, leads_to)
 
-        miss, proof = None if success else self._miss(i), proof_record(self, i, a)
-        medians = self.details.class_medians(place, a)[i]
-        noted = tuple(remarks(self.schema, a.rows[i], self._filled[i], brittle))
-        words = with_class_words(self._words, self.task, self._classes, said, asked)
-        words = replace(words, features=mentioned(self.schema, miss, proof, *noted))
+        def deferred() -> dict[str, Any]:
+            spans, brittle = self.details.spans(i, rank, a)
+            miss = None if success else self._miss(i)
+            medians = self.details.class_medians(rank, a)[i]
+            noted = tuple(remarks(self.schema, old, self._filled[i], brittle))
+            words = with_class_words(self._words, self.task, self._classes, ends, target_range)
+            return {
+                "changes": tuple(changes_of(self.schema, old, moved, spans)),
+                "miss": miss,
+                "remarks": noted,
+                "typical": {self.schema.names[j]: float(medians[j]) for j in np.flatnonzero(~np.isnan(medians))},
+                "words": replace(words, features=mentioned(self.schema, miss, proof, *noted)),
+            }
 
-        return Explanation(
-            row={f.name: cell_of(f, old[j]) for j, f in enumerate(features)},
-            changes=tuple(changes),
-            follow_on=tuple(changes_of(self.schema, old, np.where(a.followed[i], new, old))),
-            classes=tuple(self._classes),
-            original_class=said[0],
-            contrast_class=said[1] if success else None,
-            before=before,
-            after=after,
-            success=success,
-            miss=miss,
-            proof=proof,
-            checks={k: bool(v[i]) for k, v in a.checks.items()},
-            distance=float(a.distance[i]),
-            remarks=noted,
-            settings=self.settings,
-            words=words,
-            task=self.task,
-            sure=model.has_probabilities,
-            cutoffs=() if model.cutoffs is None else model.cutoffs.named,
-            wanted=asked,
-            typical={self.schema.names[j]: float(medians[j]) for j in np.flatnonzero(~np.isnan(medians))},
-            protected=tuple(protected_in(self.schema)),
-            behind=behind,
-        )
+        known = {
+            "row": {f.name: cell_of(f, old[j]) for j, f in enumerate(self.schema.features)},
+            "follow_on": tuple(changes_of(self.schema, old, np.where(a.followed[i], new, old))),
+            "classes": tuple(self._classes),
+            "original_class": ends[0],
+            "contrast_class": ends[1] if success else None,
+            "before": before,
+            "after": after,
+            "success": success,
+            "proof": proof,
+            "checks": {k: bool(v[i]) for k, v in a.checks.items()},
+            "distance": float(a.distance[i]),
+            "settings": self.settings,
+            "task": self.task,
+            "sure": model.has_probabilities,
+            "cutoffs": () if model.cutoffs is None else model.cutoffs.named,
+            "wanted": target_range,
+            "protected": tuple(protected_in(self.schema)),
+            "behind": behind,
+        }
+        return known, deferred
 
     def _miss(self, i: int) -> Mapping[str, Any]:
         if self.answers.trivial[i]:
