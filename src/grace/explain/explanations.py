@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 import pandas as pd
 
+from grace.explain.answer_parts import (
+    cell_of,
+    changes_of,
+    mentioned,
+    miss_record,
+    proof_record,
+    protected_in,
+    remarks,
+)
 from grace.explain.answer_table import answer_table, extra_cells
 from grace.explain.batching import QueryCount
-from grace.explain.changes import cell_of, changes_of, remarks
 from grace.explain.details import Details
 from grace.explain.explanation import Explanation
 from grace.explain.metrics import Metrics, measure
-from grace.explain.proof_record import mentioned, miss_record, proof_record, protected_in
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MOST_SHOWN, Backdrop
 from grace.pictures.compute_backdrop import look
