@@ -14,8 +14,8 @@ from grace.problem.answers import Answers
 from grace.problem.binding import random_rows
 from grace.proofs.certificate import PROVEN
 from grace.scale.extra_columns import ExtraColumns
-from grace.scale.question import JobQuestion
 from grace.scale.rejected_rows import Reject, bisect_failures, split_rejects
+from grace.scale.worker import JobQuestion
 from grace.schema.columns import MOST_EXACT, SPANS, TIMES, is_date, is_small
 from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.groups import flat

@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from grace.errors import GraceError
-from grace.scale.integrity import Damage, find_damage
 from grace.scale.part_records import (
     ANSWERS,
     RECORDS,
     REJECTS,
+    Damage,
     PartRecord,
     answers_file,
+    find_damage,
     finished_parts,
     part_name,
     read_record,

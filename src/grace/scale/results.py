@@ -8,9 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.scale.integrity import REPAIR, Damage, part_files, unexpected_files
 from grace.scale.job_folder import MANIFEST, PREVIOUS_FORMAT, JobFolder
-from grace.scale.part_records import ANSWERS, PartRecord, answers_file, finished_parts, record_file, rejects_file
+from grace.scale.part_records import (
+    ANSWERS,
+    REPAIR,
+    Damage,
+    PartRecord,
+    answers_file,
+    finished_parts,
+    part_files,
+    record_file,
+    rejects_file,
+    unexpected_files,
+)
 from grace.schema.files import restored
 
 if TYPE_CHECKING:
