@@ -66,8 +66,8 @@ def reproduce(runs: int, data: str, only: str, out: str, workers: int, rows: int
 
 def _computed(plan: Plan, out: str, workers: int) -> list[str]:
     """What is not stored yet, with a bar."""
+    from grace.experiments.reproduction.plan import Store
     from grace.experiments.reproduction.runs import compute
-    from grace.experiments.reproduction.store import Store
 
     units = plan.units()
     left = len(Store(out, plan).missing())
