@@ -79,15 +79,15 @@ def _single_seconds(rows: int, count: int, function: Callable[[int], object]) ->
     return np.array([_timed(partial(function, i))[1] if i < count else np.nan for i in range(rows)])
 
 
-def call_file(place: str, task: Task) -> Answers:
+def call_file(name: str, task: Task) -> Answers:
     """The answers of the function `path/to/file.py:function`, called in another process, as it may crash or hang."""
-    path, _, _ = place.rpartition(":")
+    path, _, _ = name.rpartition(":")
     if not Path(path).is_file():
-        raise GraceError(f"{place}: there is no file {path}")
+        raise GraceError(f"{name}: there is no file {path}")
     with tempfile.TemporaryDirectory(prefix="grace-peer-") as folder:
         here = Path(folder)
         task.save(here / "task")
-        arguments = [place, str(here / "task"), str(here / "answers")]
+        arguments = [name, str(here / "task"), str(here / "answers")]
         paths = os.pathsep.join(p for p in sys.path if p)
         process = start(
             [sys.executable, "-m", "grace.experiments.functions", *arguments], here / "log", PYTHONPATH=paths
@@ -104,14 +104,14 @@ def call_file(place: str, task: Task) -> Answers:
     return Answers.from_dict(data, task.rows.shape[1])
 
 
-def is_place(name: str) -> bool:
+def is_in_file(name: str) -> bool:
     """Whether a name is `path/to/file.py:function`."""
     return ".py:" in name
 
 
-def load(place: str) -> Method:
+def load(name: str) -> Method:
     """The function of `path/to/file.py:function`."""
-    path, _, function = place.rpartition(":")
+    path, _, function = name.rpartition(":")
     spec = importlib.util.spec_from_file_location("grace_peer_" + Path(path).stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -128,9 +128,9 @@ def load(place: str) -> Method:
 
 def main() -> None:
     """Call the function of a file with a saved task, and write its answers as JSON."""
-    place, folder, out = sys.argv[1:4]
+    name, folder, out = sys.argv[1:4]
     try:
-        answers = call(load(place), Task.load(Path(folder)))
+        answers = call(load(name), Task.load(Path(folder)))
     except GraceError as reason:
         sys.exit(str(reason))
     Path(out).write_text(json.dumps(answers.to_dict()), encoding="utf-8")

@@ -148,7 +148,7 @@ def _names(record: Mapping[str, Any]) -> Iterator[str]:
 
 def _against(batch: Explanations, i: int) -> Any:
     """The argument `against` for row i; None for any other class."""
-    return plain(batch.asked[i] if batch.asked is not None else batch.call["against"])
+    return plain(batch.against_each[i] if batch.against_each is not None else batch.call["against"])
 
 
 def _closed(schema: Schema) -> dict[str, list[Any]]:

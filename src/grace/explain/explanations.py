@@ -1,4 +1,4 @@
-"""A batch of explanations, kept as arrays until one of them is looked at."""
+"""A batch of explanations as arrays, and tables and pictures of the whole."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class Explanations:
         call: Mapping[str, Any],
         spent: QueryCount | None = None,
         filled: Bools | None = None,
-        realism: Consequences | None = None,
+        consequences: Consequences | None = None,
         extra: pd.DataFrame | None = None,
     ) -> None:
         self.answers = answers
         self._filled = np.zeros(answers.rows.shape, dtype=bool) if filled is None else filled
         self.spent = spent
-        self.realism = realism
+        self.consequences = consequences
         self.schema = schema
         self.index = index
         self._extra = extra
@@ -79,20 +79,20 @@ class Explanations:
         return replace(self.schema, features=(), rules=())
 
     @cached_property
-    def asked(self) -> list[Any] | None:
-        """What each row is contrasted with, where that was said row by row."""
+    def against_each(self) -> list[Any] | None:
+        """The argument `against` of each row; None if it is the same for all."""
         against = self.call["against"]
         return list(against) if pd.api.types.is_list_like(against) else None
 
     @property
     def calls(self) -> int | None:
-        """How many rows a black box was asked about for these answers, and since then for the reasons of misses and for
-        what is typical; None for a network, which is not counted."""
+        """The number of rows for which a black box was queried, so far, for these answers, the diagnosis of misses,
+        spans and typical values; None for other models."""
         return None if self.spent is None else self.spent.rows + self.details.queries
 
     @property
     def calls_left(self) -> int | None:
-        """How many more rows it may be asked about; None for any number."""
+        """The number of rows for which it may still be queried; None without a limit."""
         return None if self.calls is None or not self.call["max_calls"] else max(0, self.call["max_calls"] - self.calls)
 
     @property
@@ -101,22 +101,22 @@ class Explanations:
 
     @property
     def contrast(self) -> pd.DataFrame:
-        """The contrastive rows; the original row where none was found."""
+        """The contrastive rows; the original row where there is none."""
         return self.schema.decode(self.answers.contrast, self.index, narrow=self.explainer.model.black_box)
 
     @property
     def changed(self) -> pd.DataFrame:
-        """Which features were changed, row by row."""
+        """Which features of each row are changed."""
         return pd.DataFrame(self.answers.changed, columns=self.schema.names, index=self.index)
 
     @property
     def followed(self) -> pd.DataFrame:
-        """Which features moved along with those that were changed."""
+        """Which features of each row follow the changed ones."""
         return pd.DataFrame(self.answers.followed, columns=self.schema.names, index=self.index)
 
     @property
     def filled(self) -> pd.DataFrame:
-        """Which cells of the rows were missing and filled in, as `missing="fill"` asks."""
+        """Which cells were missing and imputed, with `missing="fill"`."""
         return pd.DataFrame(self._filled, columns=self.schema.names, index=self.index)
 
     @property
@@ -126,20 +126,20 @@ class Explanations:
 
     @property
     def original_class(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """X: the class of each row, or the number predicted for it."""
+        """X: the predicted class or number of each row."""
         if self.task == "regression":
             return self.answers.before[:, 0].copy()
         return np.asarray(self._classes[self.answers.before.argmax(axis=1)])
 
     @property
     def contrast_class(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """Y: the class of the contrastive row, or the number predicted for it; None where none was found."""
+        """Y: the predicted class or number of each contrastive row; None where there is none."""
         if self.task == "regression":
-            found = self.answers.after[:, 0].astype(object)
+            out = self.answers.after[:, 0].astype(object)
         else:
-            found = self._classes[self.answers.after.argmax(axis=1)].copy()
-        found[~self.success] = None
-        return np.asarray(found)
+            out = self._classes[self.answers.after.argmax(axis=1)].copy()
+        out[~self.success] = None
+        return np.asarray(out)
 
     def __len__(self) -> int:
         return len(self.answers.rows)
@@ -176,10 +176,10 @@ class Explanations:
         ends = before + after if target_range else (self._classes[best[0]], self._classes[best[1]])
         proof = proof_record(self, i, a)
 
-        def behind() -> Backdrop:
+        def make_backdrop() -> Backdrop:
             shown = [self.schema.index(c.name) for c in changes_of(self.schema, old, moved)[:MOST_SHOWN]]
-            real = self.realism
-            leads_to = None if real is None else lambda rows: real.retraced(rows, old)
+            follow = self.consequences
+            leads_to = None if follow is None else lambda rows: follow.retraced(rows, old)
             return look(self.explainer, self.schema, old, moved, best, shown, target_range, leads_to)
 
         def deferred() -> dict[str, Any]:
@@ -214,7 +214,7 @@ class Explanations:
             "cutoffs": () if model.cutoffs is None else model.cutoffs.named,
             "wanted": target_range,
             "protected": tuple(protected_in(self.schema)),
-            "behind": behind,
+            "make_backdrop": make_backdrop,
         }
         return known, deferred
 
@@ -225,12 +225,12 @@ class Explanations:
             return {"why": "calls", "most": self.call["max_calls"]}
         return miss_record(self, i, self.details.diagnosis.get(i, []))
 
-    def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
-        """The same question about some of the rows, with other settings or limits."""
+    def explain_again(self, rows: list[int], **changes: Any) -> Explanations:
+        """Explain some of the rows again, with other settings or limits."""
         call = {**self.call, **changes}
         if pd.api.types.is_list_like(call["against"]):
-            each = list(call["against"])
-            call["against"] = [each[i] for i in rows]
+            against = list(call["against"])
+            call["against"] = [against[i] for i in rows]
         if self.calls_left is not None:
             call["max_calls"] = self.calls_left
         again = self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)
@@ -238,26 +238,26 @@ class Explanations:
         return again
 
     def validity(self, models: Sequence[Any]) -> Floats:
-        """The share of other models, such as this one trained anew, that also give each contrastive row its new
-        class; NaN where there is none."""
+        """The share of other models, such as retrained ones, that predict the same class for each contrastive row; NaN
+        where there is none."""
         return validity(self.explainer._view, models, self.answers)
 
     def plausibility(self) -> Floats:
-        """How typical each contrastive row is of its new class: the share of that class's training rows that lie
-        farther out; NaN where there is none."""
+        """How typical each contrastive row is of its class: the share of training rows of the class that are less
+        typical; NaN where there is none."""
         return plausibility(self.explainer._view, self.answers)
 
     def to_frame(self, **how: Unpack[Saying]) -> pd.DataFrame:
-        """One line per answer, see `answer_table`; said as `Explanation.text` would with the same arguments."""
+        """One line per answer, see `answer_table`; `how` are arguments of `Explanation.text`."""
         return answer_table(self, **how)
 
     def to_dicts(self, **how: Unpack[Saying]) -> Iterator[dict[str, Any]]:
-        """Each explanation as a dict, with the label of its row as "index" and, if there are any, its cells that are no
-        features as "extra"; `how` is for its "text"."""
+        """Each explanation as a dict, with the label of its row as "index" and any extra columns as "extra"; `how` are
+        arguments of `Explanation.text`."""
         for i, e in enumerate(self):
-            beside = {"extra": extra_cells(self, i)} if len(self.extra.columns) else {}
-            said = {"text": e.text(**how)} if how else {}
-            yield {"index": plain(self.index[i]), **beside, **e.to_dict(), **said}
+            extra = {"extra": extra_cells(self, i)} if len(self.extra.columns) else {}
+            text = {"text": e.text(**how)} if how else {}
+            yield {"index": plain(self.index[i]), **extra, **e.to_dict(), **text}
 
     def to_json(self, **how: Unpack[Saying]) -> str:
         return json.dumps(list(self.to_dicts(**how)), ensure_ascii=False, indent=1)
@@ -265,7 +265,7 @@ class Explanations:
     # -- pictures -----------------------------------------------------------------------------
 
     def overview(self) -> Overview:
-        """What pictures of the whole batch show."""
+        """The data of pictures of the batch."""
         a = self.answers
         named = with_class_words(self._words, self.task, self._classes, (), None)
         words = [class_caption(named, c) for c in self._classes] or ["as predicted", "as asked for"]
@@ -275,8 +275,7 @@ class Explanations:
         return Overview.of(self.schema, words, a.rows, np.where(a.followed, a.rows, a.contrast), a.success, best)
 
     def plot(self, kind: str = "features", *, width: float = 760, theme: str = "light") -> Figure:
-        """The batch as a matplotlib figure: how often "features" change, the typical "changes", or a "heatmap"
-        row by row."""
+        """The batch as a matplotlib figure: how often "features" change, typical "changes", or a "heatmap" of rows."""
         return draw(batch_picture(self.overview(), kind, width=width), theme=theme)
 
     def to_svg(self, kind: str = "features", *, width: float = 760, theme: str = "auto") -> str:
@@ -295,7 +294,7 @@ class Explanations:
         return batch_fragment(self)
 
     def metrics(self, *, raw: bool = False) -> Metrics:
-        """The paper's measures; `raw` adds the readings that need SU on raw values."""
+        """The paper's measures; `raw` adds those with SU on raw values."""
         a, su = self.answers, self.explainer.su
         d = a.rows.shape[1]
         return measure(
