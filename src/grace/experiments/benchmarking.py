@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grace
 from grace import datasets
@@ -56,6 +57,7 @@ def benchmark(
         raise GraceError(f"rows={rows}: it must be at least 1")
     if not time_limit > 0:
         raise GraceError(f"time_limit={time_limit}: it must be positive")
+    limits: dict[str, Any] = {"max_features": max_features, "gamma": gamma, "time_limit": time_limit}
     contestants = _contestants(methods or {}, own, peers, Path(environments))
     tables = [datasets.load(d) if isinstance(d, str) else d for d in data]
     cache = None if out is None else Path(out) / "answers"
@@ -64,15 +66,7 @@ def benchmark(
         tell(f"{table.name}: training")
         others = [network_of(table, seed, seed + 1 + k) for k in range(retrained)]
         for domain in domains:
-            task = prepare(
-                table,
-                domain=domain,
-                rows=rows,
-                seed=seed,
-                max_features=max_features,
-                gamma=gamma,
-                time_limit=time_limit,
-            )
+            task = prepare(table, domain=domain, rows=rows, seed=seed, **limits)
             lines += _lines(task, others, contestants, cache, tell)
     return Results(lines)
 

@@ -140,18 +140,15 @@ def figures(verdict: Verdict, answers: Answers) -> dict[str, float]:
 
 def differs(task: Task, rows: Floats, new: Floats) -> Bools:
     """Which cells have changed, up to rounding of numbers."""
-    spread = _spread(task)
-    slack = TOLERANCE * np.maximum(spread, np.abs(rows))
-    slack[:, _categorical(task)] = 0.0
-    return np.asarray(np.abs(new - rows) > slack)
+    return np.asarray(np.abs(new - rows) > np.where(_categorical(task), 0.0, _slack(task, rows)))
 
 
 def contains(task: Task, rows: Floats) -> Bools:
     """Which cells lie in the domain, up to rounding."""
     low, high = task.schema.bounds()
-    slack = TOLERANCE * np.maximum(_spread(task), np.abs(rows))
-    whole = np.array([isinstance(f, Numeric) and bool(f.integer) for f in task.schema.features])
-    inside = (rows >= low - slack) & (rows <= high + slack) & (~whole | (np.abs(rows - np.round(rows)) <= slack))
+    slack = _slack(task, rows)
+    integer = np.array([isinstance(f, Numeric) and bool(f.integer) for f in task.schema.features])
+    inside = (rows >= low - slack) & (rows <= high + slack) & (~integer | (np.abs(rows - np.round(rows)) <= slack))
     for j in np.flatnonzero(_categorical(task)):
         inside[:, j] = np.isin(rows[:, j], task.schema.open_codes(int(j)))
     return np.asarray(inside)
@@ -176,6 +173,10 @@ def _mean_of_nearest(distances: Floats) -> Floats:
     count = min(NEIGHBOURS, max(1, distances.shape[1] - 1))
     nearest = np.partition(distances, count - 1, axis=1)[:, :count]
     return np.asarray(nearest.mean(axis=1))
+
+
+def _slack(task: Task, rows: Floats) -> Floats:
+    return TOLERANCE * np.maximum(_spread(task), np.abs(rows))
 
 
 def _spread(task: Task) -> Floats:

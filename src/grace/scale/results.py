@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,8 +53,6 @@ def read(folder: str | Path, columns: Sequence[str] | None = None, *, check: boo
 
 def rejects(folder: str | Path, *, check: bool = True) -> pd.DataFrame:
     """The rejected rows of a job: column and reason, indexed by the number of the row."""
-    import io
-
     import pandas as pd
 
     where = Path(folder)

@@ -34,8 +34,8 @@ PARENT_CHECK = 0.1  # seconds between checks that the parent process is alive
 
 @dataclass(frozen=True)
 class JobQuestion:
-    """The arguments of `explain`, whether missing cells are imputed, and the arguments of `Explanation.text` if
-    sentences are written."""
+    """The arguments of `explain`, whether missing cells are imputed, and the arguments of `Explanation.text`, or None
+    for no sentences."""
 
     settings: Mapping[str, Any]
     impute: bool = False
@@ -43,7 +43,7 @@ class JobQuestion:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], memory: int) -> JobQuestion:
-        """From what `question_to_json` returns; `memory` is what a process may use for its rows, in bytes."""
+        """The inverse of `question_to_json`; `memory` is the limit of a process for its rows, in bytes."""
         settings = {**data["settings"], "memory": memory}
         if isinstance(settings.get("against"), dict):
             settings["against"] = TargetRange(**settings["against"])
@@ -55,7 +55,7 @@ class JobQuestion:
 def question_to_json(
     settings: Mapping[str, Any], *, impute: bool = False, text: bool | Mapping[str, Any] = False
 ) -> dict[str, Any]:
-    """A question as JSON has it; settings that are at their defaults are left out."""
+    """A question as JSON, without settings that are empty or None."""
     options = {} if isinstance(text, bool) else {k: v for k, v in text.items() if v not in (None, False)}
     return {"settings": _plain_settings(settings), "impute": impute, "text": None if text is False else options}
 
