@@ -113,7 +113,7 @@ def _contestants(
     for name in own:
         if name not in OWN:
             raise GraceError(f"there is no method {name!r}; there are {', '.join(OWN)}")
-    out = [Contestant(n, partial(functions.call, functions.own(n)), True, _source_hash()) for n in own]
+    out = [Contestant(n, partial(functions.call, functions.grace_method(n)), True, _source_hash()) for n in own]
     for name in filter(functions.is_in_file, names):
         path, _, function = name.rpartition(":")
         if not Path(path).is_file():

@@ -122,9 +122,9 @@ class Judge:
                 chosen = np.random.default_rng(self.task.seed).choice(members, MAX_TRAINING, replace=False)
                 members = np.sort(chosen)
             points = coordinates(self.task, self.task.train[members])
-            apart = cdist(points, points, "cityblock")
-            np.fill_diagonal(apart, np.inf)
-            self._class_members[c] = points, _mean_of_nearest(apart)
+            distances = cdist(points, points, "cityblock")
+            np.fill_diagonal(distances, np.inf)
+            self._class_members[c] = points, _mean_of_nearest(distances)
         return self._class_members[c]
 
 
@@ -133,8 +133,8 @@ def figures(verdict: Verdict, answers: Answers) -> dict[str, float]:
     out = verdict.figures()
     timed = np.array([]) if answers.seconds is None else answers.seconds[np.isfinite(answers.seconds)]
     out["ms"] = float(timed.mean() * 1000) if len(timed) else float("nan")
-    whole = answers.batch_seconds
-    out["batch_ms"] = float("nan") if whole is None else whole * 1000 / len(answers.rows)
+    total = answers.batch_seconds
+    out["batch_ms"] = float("nan") if total is None else total * 1000 / len(answers.rows)
     return out
 
 

@@ -32,7 +32,7 @@ SINGLE, TIMED = 20, 5  # rows that are also explained one at a time, to measure 
 Result = TypeVar("Result")
 
 
-def own(method: str) -> Method:
+def grace_method(method: str) -> Method:
     """A method of GRACE as a method of a benchmark. The time does not include the explainer's set-up, as for peers."""
 
     def run(task: Task) -> Answers:

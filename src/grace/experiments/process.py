@@ -247,5 +247,5 @@ def _answers(task: Task, outcomes: dict[int, dict[str, Any]]) -> Answers:
     if left:
         notes.append(f"given up after {GIVE_UP} rows in a row without an answer; {left} rows not tried")
     timed = seconds[np.isfinite(seconds)]
-    whole = float(timed.mean() * len(task.rows)) if len(timed) else None  # peers have no batches
-    return Answers(rows, seconds, whole, tried=len(outcomes), note="; ".join(notes))
+    total = float(timed.mean() * len(task.rows)) if len(timed) else None  # peers have no batches
+    return Answers(rows, seconds, total, tried=len(outcomes), note="; ".join(notes))

@@ -86,14 +86,14 @@ class Results:
         """The search compared with each other method, on rows where both answers are valid: how often it changes fewer
         or more features, and the mean distances where both change equally many."""
         lines = []
-        for own in self.lines:
-            if own.head["method"] != REFERENCE or own.verdict is None:
+        for search in self.lines:
+            if search.head["method"] != REFERENCE or search.verdict is None:
                 continue
-            for other in self._same_task(own):
-                if other is own or other.verdict is None:
+            for other in self._same_task(search):
+                if other is search or other.verdict is None:
                     continue
-                entry = {**own.head, "method": other.head["method"]}
-                lines.append({**entry, **compare(own.verdict, other.verdict)})
+                entry = {**search.head, "method": other.head["method"]}
+                lines.append({**entry, **compare(search.verdict, other.verdict)})
         return pd.DataFrame(lines)
 
     def markdown(self) -> str:
@@ -178,13 +178,13 @@ class Results:
         return remarks
 
 
-def compare(own: Verdict, other: Verdict) -> dict[str, float]:
+def compare(search: Verdict, other: Verdict) -> dict[str, float]:
     """Two methods on the rows where both answers are valid."""
-    count = min(len(own.valid), len(other.valid))
-    both = own.valid[:count] & other.valid[:count]
-    mine, theirs = own.features[:count][both], other.features[:count][both]
+    count = min(len(search.valid), len(other.valid))
+    both = search.valid[:count] & other.valid[:count]
+    mine, theirs = search.features[:count][both], other.features[:count][both]
     equal = mine == theirs
-    near, far = own.distance[:count][both][equal], other.distance[:count][both][equal]
+    near, far = search.distance[:count][both][equal], other.distance[:count][both][equal]
     found: dict[str, float] = {"both": int(both.sum()), "fewer": _mean(mine < theirs), "more": _mean(mine > theirs)}
     found |= {"equal": int(equal.sum()), "distance_search": _mean(near), "distance_method": _mean(far)}
     return {**found, "ratio": _ratio(_mean(near), _mean(far)), "not_farther": _mean(near <= far + ROUNDING)}
@@ -194,10 +194,10 @@ def over_tasks(frame: pd.DataFrame) -> pd.DataFrame:
     """The measures of each method divided by those of the search on the same task: geometric means over the tasks for
     which both are known. `frame` is `Results.frame()`, or results.csv."""
     tasks = ["data", "domain", "seed"]
-    own = frame[frame["method"] == REFERENCE].set_index(tasks)[list(MULTIPLES)]
+    search = frame[frame["method"] == REFERENCE].set_index(tasks)[list(MULTIPLES)]
     lines = []
     for method, part in frame[frame["method"] != REFERENCE].groupby("method", sort=False):
-        ratios = (part.set_index(tasks)[list(MULTIPLES)] / own).dropna(how="all")
+        ratios = (part.set_index(tasks)[list(MULTIPLES)] / search).dropna(how="all")
         if len(ratios):
             means = np.exp(np.log(ratios.where(ratios > 0)).mean())
             lines.append({"method": method, "tasks": len(ratios), **means.to_dict()})

@@ -107,9 +107,9 @@ def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] |
     }
 
 
-def miss_record(batch: Explanations, i: int, ways: list[LimitChange]) -> Mapping[str, Any]:
-    """Why row i has no answer: the settings, whether it is proven that there is none, and `ways`, the changes of limits
-    that would lead to one."""
+def miss_record(batch: Explanations, i: int, changes: list[LimitChange]) -> Mapping[str, Any]:
+    """Why row i has no answer: the settings, whether it is proven that there is none, and the `changes` of
+    limits that would lead to one."""
     return {
         "why": "none",
         "proven": bool(batch.answers.proof[i] == PROVEN),
@@ -120,7 +120,7 @@ def miss_record(batch: Explanations, i: int, ways: list[LimitChange]) -> Mapping
         "confidence": batch.call["confidence"],
         "against": _against(batch, i),
         "protected": protected_in(batch.schema),
-        "ways": ways,
+        "ways": changes,
     }
 
 
@@ -138,8 +138,8 @@ def mentioned(schema: Schema, *records: Mapping[str, Any] | None) -> tuple[Featu
 def _names(record: Mapping[str, Any]) -> Iterator[str]:
     if "feature" in record:
         yield record["feature"]
-    for way in record.get("ways", ()):
-        yield from way["value"] if way["limit"] == "free" else ()
+    for change in record.get("ways", ()):
+        yield from change["value"] if change["limit"] == "free" else ()
     fixed = (*record.get("frozen", ()), *record.get("missing", ()))
     limited = (record.get(part, ()) for part in ("protected", "increase_only", "decrease_only"))
     for names in (fixed, *limited):

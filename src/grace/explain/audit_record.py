@@ -38,9 +38,9 @@ TIMED = "distance_at_least"  # the part of a proof that depends on its time budg
 def record(batch: Explanations, i: int, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The record of one row of a batch; `source` describes the origin of the row. The row is explained alone, as a
     replay does: the last bits of matrix products depend on the size of the batch."""
-    asked = question(batch, i)
+    row_question = question(batch, i)
     explainer = batch.explainer
-    e = batch[i] if len(batch) == 1 else ask(explainer, asked)
+    e = batch[i] if len(batch) == 1 else answer_question(explainer, row_question)
     content = {
         "format": FORMAT,
         "grace": __version__,
@@ -48,7 +48,7 @@ def record(batch: Explanations, i: int, source: Mapping[str, Any] | None = None)
         "model": model_identity(explainer).to_dict(),
         "explainer": fingerprints(explainer),
         "source": dict(source or {}),
-        "question": asked,
+        "question": row_question,
         "answer": _as_json(e),
     }
     return {**content, "sha256": digest(content)}
@@ -89,12 +89,12 @@ def question(batch: Explanations, i: int) -> dict[str, Any]:
     return {"row": row, "asked": {k: _plain(v) for k, v in call.items()}}
 
 
-def ask(explainer: Explainer, known: Mapping[str, Any], least_budget: float = 0.0) -> Explanation:
-    """The answer to the question of a record."""
-    asked = dict(known["asked"])
-    asked["against"] = _against(asked.get("against"))
-    asked["budget"] = max(float(asked["budget"]), least_budget)
-    return explainer.explain([known["row"]], **asked)[0]
+def answer_question(explainer: Explainer, recorded: Mapping[str, Any], min_budget: float = 0.0) -> Explanation:
+    """The answer to a question as in `question`, with at least `min_budget` seconds for a proof."""
+    call = dict(recorded["asked"])
+    call["against"] = _against(call.get("against"))
+    call["budget"] = max(float(call["budget"]), min_budget)
+    return explainer.explain([recorded["row"]], **call)[0]
 
 
 def _as_json(e: Explanation) -> dict[str, Any]:
@@ -151,27 +151,27 @@ def read_record(path: str | Path) -> dict[str, Any]:
     return data
 
 
-def replay(known: Mapping[str, Any], explainer: Explainer) -> Replay:
+def replay(recorded: Mapping[str, Any], explainer: Explainer) -> Replay:
     """Answer the question of a record again, and compare."""
-    changed = changes_since(known, explainer)
-    answer = _as_json(ask(explainer, known["question"]))
-    if _verdict(answer) == "open" != _verdict(known["answer"]):  # its time budget may not suffice on this machine
-        answer = _as_json(ask(explainer, known["question"], REPLAY_BUDGET))
-    different = _differences(_settled(known["answer"]), _settled(answer))
+    changed = changes_since(recorded, explainer)
+    answer = _as_json(answer_question(explainer, recorded["question"]))
+    if _verdict(answer) == "open" != _verdict(recorded["answer"]):  # its time budget may not suffice on this machine
+        answer = _as_json(answer_question(explainer, recorded["question"], REPLAY_BUDGET))
+    different = _differences(_settled(recorded["answer"]), _settled(answer))
     return Replay(not different, answer, changed, different)
 
 
-def changes_since(known: Mapping[str, Any], explainer: Explainer) -> list[str]:
+def changes_since(recorded: Mapping[str, Any], explainer: Explainer) -> list[str]:
     """Differences between the record and the present model, explainer and software, as text."""
     out = []
-    difference = Identity.from_dict(known["model"]).difference(model_identity(explainer))
+    difference = Identity.from_dict(recorded["model"]).difference(model_identity(explainer))
     if difference:
         out.append(f"the model: {difference}")
-    words = {"schema": "the schema", "settings": "the settings", "su": "SU", "background": "the training rows kept"}
+    parts = {"schema": "the schema", "settings": "the settings", "su": "SU", "background": "the training rows kept"}
     now = fingerprints(explainer)
-    out += [f"{name} of the explainer" for part, name in words.items() if now[part] != known["explainer"].get(part)]
+    out += [f"{name} of the explainer" for part, name in parts.items() if now[part] != recorded["explainer"].get(part)]
     installed = {"grace": __version__, **versions()}
-    then = {"grace": known.get("grace"), **known.get("libraries", {})}
+    then = {"grace": recorded.get("grace"), **recorded.get("libraries", {})}
     for name in sorted({*installed, *then}):
         if installed.get(name) != then.get(name):
             out.append(f"{name} {then.get(name) or '(none)'} → {installed.get(name) or '(none)'}")

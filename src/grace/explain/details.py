@@ -54,10 +54,10 @@ class Details:
     def class_medians(self, rank: int, answers: Answers) -> Floats:
         """Medians of the new class in the changed numbers (n, d), see `ModelView.class_medians`."""
         if rank not in self._medians:
-            known = np.full_like(answers.contrast, np.nan)
+            medians = np.full_like(answers.contrast, np.nan)
             if self._may_query(len(answers.rows)):
-                known = self._counted(lambda: self.batch.explainer.class_medians(answers))
-            self._medians[rank] = known
+                medians = self._counted(lambda: self.batch.explainer.class_medians(answers))
+            self._medians[rank] = medians
         return self._medians[rank]
 
     def spans(self, i: int, rank: int, answers: Answers) -> tuple[Floats, Bools]:

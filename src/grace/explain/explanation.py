@@ -90,7 +90,7 @@ class Explanation:
     their texts. `typical` has the medians of the changed numbers among training rows of class Y, if the model predicts
     Y for them, too. For a regression, `original_class` and `contrast_class` are predicted numbers, and `wanted` is the
     target range. `sure` is whether the model has probabilities; otherwise `before` and `after` are empty. `cutoffs` are
-    the probabilities above which classes are predicted, if not the most probable class is.
+    the probabilities above which classes are predicted, if it is not the most probable class that is predicted.
     """
 
     row: Mapping[str, Any]  # None where a cell is missing
@@ -177,9 +177,9 @@ class Explanation:
     ) -> str:
         """The explanation as a sentence.
 
-        style     "exact", "magnitude" or "relative"; "auto" suits the kind of each number; None takes the
-                  `style` in the schema, else "exact"
-        language  a code among `grace.languages.names()`; None takes that of the schema
+        style     "exact", "magnitude" or "relative"; "auto" by the kind of each number; None for the `style`
+                  in the schema, else "exact"
+        language  a code among `grace.languages.names()`; None for that of the schema
         template  "had": what would have had to be different; "because": what made the difference;
                   "typical": the same beside what is typical of the other class, where that is true
         seed      0 for the first sentence of the template (None: "had"), else one drawn for each row

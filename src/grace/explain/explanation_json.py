@@ -123,11 +123,11 @@ def explanation_parts(data: Mapping[str, Any]) -> dict[str, Any]:
     complete = ends[1] is not None and len(parts["changes"]) > 0
     if parts["success"] == (parts["miss"] is not None) or (parts["success"] and not complete):
         raise GraceError("the explanation is damaged: it has an answer or the reason why there is none, not both")
-    for way in (parts["miss"] or {}).get("ways", ()):
-        if way["limit"] not in LIMITS or set(way) - {"limit", "value"}:
-            raise GraceError(f"the explanation is damaged: there is no limit {way['limit']!r} to lift")
-        if (way["limit"] in LISTS) != isinstance(way.get("value"), list) or way.get("value") == []:
-            raise GraceError(f"the explanation is damaged: the way out by {way['limit']!r} has another value")
+    for change in (parts["miss"] or {}).get("ways", ()):
+        if change["limit"] not in LIMITS or set(change) - {"limit", "value"}:
+            raise GraceError(f"the explanation is damaged: there is no limit {change['limit']!r} to lift")
+        if (change["limit"] in LISTS) != isinstance(change.get("value"), list) or change.get("value") == []:
+            raise GraceError(f"the explanation is damaged: the way out by {change['limit']!r} has another value")
     for remark in parts["remarks"]:
         if set(remark) != {"what", *REMARKS.get(remark["what"], ("unknown",))}:
             raise GraceError(f"the explanation is damaged: it has an unknown remark {remark['what']!r}")

@@ -99,14 +99,14 @@ def needed_file(
 ) -> ModelFile | None:
     """The file of the model: the given one, or the one in the header of the folder (`head`). None if the folder
     contains the model."""
-    known = None if head.get("model") is None else Identity.from_dict(head["model"])
+    saved = None if head.get("model") is None else Identity.from_dict(head["model"])
     if given is None and head["network"] is not None:
         return None
-    if given is None and known is None:
+    if given is None and saved is None:
         raise GraceError(f"{folder} was saved without its model; load it with model=grace.wrap(...), or --model")
-    file = model_file(given) if given is not None else _recorded_file(folder, known)
-    if same_model and known is not None and known.file is not None and file.sha256 != known.file.sha256:
-        raise GraceError(other_model(folder, file.spec, known.difference(replace(known, sha256=file.sha256))))
+    file = model_file(given) if given is not None else _saved_file(folder, saved)
+    if same_model and saved is not None and saved.file is not None and file.sha256 != saved.file.sha256:
+        raise GraceError(other_model(folder, file.spec, saved.difference(replace(saved, sha256=file.sha256))))
     return file
 
 
@@ -124,20 +124,20 @@ def needed_model(folder: Path, head: Mapping[str, Any], given: Any, *, same_mode
     return wrap_file(file, known=needed.get("sha256") == file.sha256, **how)
 
 
-def _recorded_file(folder: Path, known: Identity | None) -> ModelFile:
+def _saved_file(folder: Path, saved: Identity | None) -> ModelFile:
     """The file in the header of a folder: at its path, in the folder, or beside it."""
-    assert known is not None
-    if known.file is None or known.file.runs_code:
-        how = "grace.wrap(...)" if known.file is None else repr(known.file.spec)
+    assert saved is not None
+    if saved.file is None or saved.file.runs_code:
+        how = "grace.wrap(...)" if saved.file is None else repr(saved.file.spec)
         raise GraceError(
-            f"{folder} was saved for {known.name}, which is not in it; load it with model={how}, or on the command "
+            f"{folder} was saved for {saved.name}, which is not in it; load it with model={how}, or on the command "
             "line with --model"
         )
-    name = Path(known.file.path).name
-    for path in (Path(known.file.path), folder / name, folder.absolute().parent / name):
+    name = Path(saved.file.path).name
+    for path in (Path(saved.file.path), folder / name, folder.absolute().parent / name):
         if path.is_file():
             return model_file(path)
-    raise GraceError(f"{folder} was saved for {known.file.path}, which is not there any more; say where with --model")
+    raise GraceError(f"{folder} was saved for {saved.file.path}, which is not there any more; say where with --model")
 
 
 def other_model(folder: Path, name: str, difference: str) -> str:

@@ -148,11 +148,10 @@ def _check_identity(folder: Path, head: dict[str, Any], explainer: Explainer) ->
     """Raise an error if the model is not the one that the explainer was saved for."""
     if head.get("model") is None:
         return
-    known = Identity.from_dict(head["model"])
-    found = model_identity(explainer)
-    difference = known.difference(found)
+    given = model_identity(explainer)
+    difference = Identity.from_dict(head["model"]).difference(given)
     if difference:
-        raise GraceError(other_model(folder, found.name if found.file is None else found.file.spec, difference))
+        raise GraceError(other_model(folder, given.name if given.file is None else given.file.spec, difference))
 
 
 def _load(folder: Path, head: dict[str, Any], model: Model | None) -> Explainer:
@@ -172,10 +171,10 @@ def _load(folder: Path, head: dict[str, Any], model: Model | None) -> Explainer:
         raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {folder}: {head['classes']!r}")
     if head.get("threshold") and model.cutoffs is None:
         model = model.with_threshold(dict(head["threshold"]))
-    su, background = training_arrays(folder / ARRAYS, schema)
-    known = Background(background, su, head.get("training_rows", 0), head.get("su_rows", 0))
+    su, rows = training_arrays(folder / ARRAYS, schema)
+    background = Background(rows, su, head.get("training_rows", 0), head.get("su_rows", 0))
     every = {s.domain: s for s in schemas}
-    return Explainer.from_saved(model, schema, every, known, settings, str(folder.absolute()))
+    return Explainer.from_saved(model, schema, every, background, settings, str(folder.absolute()))
 
 
 def _network(folder: Path, head: dict[str, Any], grouped: Schema) -> TorchModel:

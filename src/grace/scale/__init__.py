@@ -6,7 +6,7 @@ pool             worker processes, replaced when they die
 worker           the program of each, and what a job asks about each row, as JSON and as arguments of `explain`
 cluster          Ray actors for the parts of a job, and for Ray datasets (`explain_dataset`)
 saved_explainer  the explainer of a job as files, for other processes and machines
-budget           the memory that a job takes, and how many workers fit into it
+budget           estimates the memory of a job, and how many workers fit into it
 arrow_answers    explains the rows of a part; the answers are an Arrow table with one line each
 extra_columns    columns of the input that are copied beside the answers
 rejected_rows    rows that cannot be explained, with the reason

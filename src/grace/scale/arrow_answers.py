@@ -57,7 +57,7 @@ def explain_part(
 
 def answer_schema(explainer: Explainer, question: JobQuestion) -> pa.Schema:
     """The columns of the answers and their types, the same for every part. Old values need not be in the domain of
-    their feature, as new values are: where whole numbers are expected, a row may have decimals."""
+    their feature, as new values are: a row may have decimals in a feature of integers."""
     classes = explainer.model.classes
     in_domain = "domain" in METHODS[question.settings.get("method", explainer.settings.method)].promises
     fields = [
@@ -83,7 +83,7 @@ def answer_schema(explainer: Explainer, question: JobQuestion) -> pa.Schema:
 def to_arrow(batch: Explanations, question: JobQuestion) -> pa.Table:
     """One line per answer, those of a row one after another: classes, success, number of changed features, distance,
     and the old and new value of every feature that changes, null for the others. Sentences and notes are null unless
-    they were asked for."""
+    the question has them."""
     schema = answer_schema(batch.explainer, question)
     a, rows, rank = answer_lines(batch.answers)
     classes = np.array(batch.explainer.model.classes, dtype=object)
@@ -127,7 +127,7 @@ def _probabilities(batch: Explanations, a: Answers) -> dict[str, Any]:
 
 
 def _sentences(batch: Explanations, question: JobQuestion, lines: int) -> dict[str, Any]:
-    """The sentence and the notes of each line; null if they were not asked for."""
+    """The sentence and the notes of each line; null if the question does not have them."""
     if question.text is None:
         return dict.fromkeys(("text", "notes"), pa.nulls(lines, pa.string()))
     every, language = list(in_lines(batch)), question.text.get("language")
@@ -167,7 +167,7 @@ def _type_of(values: Sequence[Value]) -> pa.DataType:
 
 
 def _type_of_feature(feature: Feature, in_domain: bool) -> pa.DataType:
-    """The type of a feature's values; whole numbers are int64 only if all values are in its domain (`in_domain`)."""
+    """The type of a feature's values; integers are int64 only if all values are in its domain (`in_domain`)."""
     if not isinstance(feature, Numeric):
         return _type_of(feature.categories)
     if is_date(feature) and not feature.dtype.startswith(TIMES):
@@ -176,5 +176,5 @@ def _type_of_feature(feature: Feature, in_domain: bool) -> pa.DataType:
         return pa.duration("us")
     if is_date(feature):
         return pa.timestamp("us", "UTC" if "," in feature.dtype else None)
-    whole = bool(feature.integer) and in_domain and max(map(abs, feature.bounds)) <= MOST_EXACT
-    return pa.int64() if whole else pa.float64()
+    integer = bool(feature.integer) and in_domain and max(map(abs, feature.bounds)) <= MOST_EXACT
+    return pa.int64() if integer else pa.float64()

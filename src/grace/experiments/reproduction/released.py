@@ -63,8 +63,8 @@ def generate(explainer: Explainer, rows: Floats, max_features: int, gamma: float
     model = explainer.model
     start = torch.as_tensor(rows, dtype=torch.float64)
     scores = model.scores(start)
-    own, second = scores.argsort(dim=1, descending=True, stable=True)[:, :2].T
-    slopes = model.slopes(start, lambda s: s.gather(1, own[:, None]))[1][:, 0].numpy()
+    predicted, second = scores.argsort(dim=1, descending=True, stable=True)[:, :2].T
+    slopes = model.slopes(start, lambda s: s.gather(1, predicted[:, None]))[1][:, 0].numpy()
     redundancy = explainer.su_raw()
     found, picked = start.clone(), torch.zeros_like(start, dtype=torch.bool)
     done = torch.zeros(len(rows), dtype=torch.bool)
@@ -75,7 +75,7 @@ def generate(explainer: Explainer, rows: Floats, max_features: int, gamma: float
         for i in left.tolist():
             picked[i] = False
             picked[i, select(np.argsort(slopes[i]), redundancy, gamma, k)] = True
-        moved, flipped = walk(explainer, start[left], picked[left], own[left], second[left])
+        moved, flipped = walk(explainer, start[left], picked[left], predicted[left], second[left])
         found[left], done[left] = moved, flipped
     return found.numpy(), picked.numpy(), done.numpy()
 
@@ -95,7 +95,9 @@ def select(order: Codes, redundancy: Floats, gamma: float, k: int) -> list[int]:
     return selected + [j for _, j in rejected[: k - len(selected)]]
 
 
-def walk(explainer: Explainer, rows: Tensor, subset: Tensor, own: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+def walk(
+    explainer: Explainer, rows: Tensor, subset: Tensor, predicted: Tensor, second: Tensor
+) -> tuple[Tensor, Tensor]:
     """DeepFool steps to the linearised boundary in the selected features."""
     model, schema = explainer.model, explainer.schema_for("minmax")
     low, high = (torch.as_tensor(b) for b in schema.bounds())
@@ -104,7 +106,7 @@ def walk(explainer: Explainer, rows: Tensor, subset: Tensor, own: Tensor, second
     live = torch.arange(len(rows))
     flipped = torch.zeros(len(rows), dtype=torch.bool)
     for step in range(STEPS):
-        both = torch.stack([own[live], second[live]], dim=1)
+        both = torch.stack([predicted[live], second[live]], dim=1)
         scores, slopes = model.slopes(current[live], partial(torch.gather, dim=1, index=both))
         margin = (scores.gather(1, both[:, 1:]) - scores.gather(1, both[:, :1])).abs()
         gradient = (slopes[:, 1] - slopes[:, 0] * (2 if step == 0 else 1)) * subset[live]
@@ -112,7 +114,7 @@ def walk(explainer: Explainer, rows: Tensor, subset: Tensor, own: Tensor, second
         landed = current[live] + (1 + OVERSHOOT) * (margin / grad_norm + PUSH) * gradient / grad_norm
         landed = torch.where(subset[live] & integer, landed.round(), landed)
         current[live] = torch.minimum(torch.maximum(landed, low), high)
-        hit = model.scores(current[live]).argmax(dim=1) != own[live]
+        hit = model.scores(current[live]).argmax(dim=1) != predicted[live]
         flipped[live[hit]] = True
         live = live[~hit]
         if len(live) == 0:

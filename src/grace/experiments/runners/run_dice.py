@@ -46,8 +46,8 @@ def encode(task: Task, rows: Any) -> Any:
         if "categories" in feature:
             columns[name(j)] = [code(v) for v in rows[:, j]]
         else:
-            whole = feature["integer"] and bool((rows[:, j] == np.round(rows[:, j])).all())
-            columns[name(j)] = rows[:, j].astype(np.int64 if whole else np.float64)
+            integer = feature["integer"] and bool((rows[:, j] == np.round(rows[:, j])).all())
+            columns[name(j)] = rows[:, j].astype(np.int64 if integer else np.float64)
     return pd.DataFrame(columns)
 
 

@@ -42,9 +42,9 @@ def prepare(task: Task, variant: str) -> Ask:
 
 def best(task: Task, row: Any, found: list[Any]) -> Any:
     """The result that flips the class with the fewest changes, then the smallest distance; None if none does."""
-    own = task.logits(row)[0].argmax()
+    predicted = task.logits(row)[0].argmax()
     spread = np.array([f.get("spread", 1.0) for f in task.features])
-    flipped = [f for f in found if task.logits(f)[0].argmax() != own]
+    flipped = [f for f in found if task.logits(f)[0].argmax() != predicted]
     return min(flipped, key=lambda f: ((f != row).sum(), (np.abs(f - row) / spread).sum()), default=None)
 
 
