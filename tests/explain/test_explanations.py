@@ -46,6 +46,13 @@ def test_indexing_makes_no_model_calls(
     assert several == list(batch)
 
 
+def test_computed_fields_need_no_further_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    explainer = grace.Explainer(network(), FRAME)
+    several = [e.computed() for e in explainer.explain(FRAME.head(10), n=2, max_features=1, frozen=["a"])]
+    monkeypatch.setattr(explainer.model, "scores", lambda *_, **__: pytest.fail("the model is called"))
+    assert all(a.to_dict() for e in several for a in (e, *e.alternatives))
+
+
 def test_an_explanation_that_was_not_read_can_be_pickled() -> None:
     batch = grace.Explainer(network(), FRAME).explain(FRAME.head(2))
     assert pickle.loads(pickle.dumps(batch[0])) == batch[0]

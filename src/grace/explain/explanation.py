@@ -128,6 +128,11 @@ class Explanation:
         out.__dict__["_compute"] = compute
         return out
 
+    def computed(self) -> Explanation:
+        """This explanation, with its deferred fields computed now, as in a thread that may call the model."""
+        _ = self.words
+        return self
+
     if not TYPE_CHECKING:  # mypy would accept any attribute
 
         def __getattr__(self, name: str) -> Any:

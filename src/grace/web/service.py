@@ -201,4 +201,5 @@ def predicted(explainer: Explainer, frame: pd.DataFrame) -> tuple[int, list[floa
 def ask(explainer: Explainer, questions: list[RowQuestion]) -> list[Answer]:
     """The answers to questions on the same terms."""
     batch = explainer.explain(pd.DataFrame([q.given for q in questions]), **questions[0].arguments)
-    return [Answer(e, svg_columns(e, e.backdrop()) if q.drawn else []) for e, q in zip(batch, questions, strict=True)]
+    pairs = zip((e.computed() for e in batch), questions, strict=True)
+    return [Answer(e, svg_columns(e, e.backdrop()) if q.drawn else []) for e, q in pairs]
