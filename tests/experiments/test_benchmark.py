@@ -123,7 +123,7 @@ def test_figures_are_means_over_valid_answers(task, judge) -> None:
 
 
 def test_the_search_keeps_its_promises_under_this_judge(task, judge) -> None:
-    answers = functions.call(functions.own("search"), task)
+    answers = functions.call(functions.grace_method("search"), task)
     found = figures(judge.verdict(answers), answers)
     assert found["valid"] == found["within_k"] == found["in_domain"] == 1
     assert min(found["ms"], found["batch_ms"]) > 0

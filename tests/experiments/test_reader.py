@@ -16,7 +16,7 @@ from grace import Categorical, Numeric, Schema
 from grace.errors import GraceError
 from grace.experiments.reproduction import reading
 from grace.experiments.reproduction.plan import Sizes
-from grace.experiments.reproduction.reader import POLICIES, Known, Shown, believe
+from grace.experiments.reproduction.reader import POLICIES, Shown, TableStatistics, believe
 from grace.experiments.reproduction.simulation import Attribution, Shap, other_edits, simulate
 from grace.experiments.reproduction.subject import Subject
 from grace.study.lime import Lime
@@ -26,6 +26,8 @@ from grace.text.sentence import stable_interval
 from grace.text.vocabulary import feature_in
 
 HOMES = ("none", "owned", "rented")
+
+World = tuple[grace.Explainer, TableStatistics]
 
 
 class Sum(nn.Module):
@@ -37,7 +39,7 @@ class Sum(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def world() -> tuple[grace.Explainer, Known]:
+def world() -> World:
     """Rows with an income of about 80 and 6 debts own their home and are "yes"; "no" rows have 20 and 2, and rent."""
     rng = np.random.default_rng(0)
     yes = rng.random(400) < 0.5
@@ -53,18 +55,18 @@ def world() -> tuple[grace.Explainer, Known]:
     )
     model = grace.wrap(Sum(), classes=["no", "yes"])
     explainer = grace.Explainer(model, frame, schema=replace(schema, classes=("no", "yes")))
-    return explainer, Known.of(explainer)
+    return explainer, TableStatistics.of(explainer)
 
 
 SHOWN = Shown(np.array([90.0, 5.0, 1.0]), 1, 0.98)
 HAD = "Had {}, the model would have classified the row as no rather than yes."
 
 
-def edited(world: tuple[grace.Explainer, Known], method: str, text: str, policy: str = "") -> list[float]:
+def edited(world: World, method: str, text: str, policy: str = "") -> list[float]:
     return believe(method, text, SHOWN, world[1], policy).edit.tolist()
 
 
-def test_what_is_typical(world: tuple[grace.Explainer, Known]) -> None:
+def test_what_is_typical(world: World) -> None:
     explainer, known = world
     rows, classes = explainer.background_rows, explainer.background_classes()
     assert rows is not None
@@ -90,7 +92,7 @@ def test_what_is_typical(world: tuple[grace.Explainer, Known]) -> None:
         ("home been none instead of owned", [90, 5, 0]),
     ],
 )
-def test_grace_goes_where_it_is_told(world: tuple[grace.Explainer, Known], said: str, row: list[float]) -> None:
+def test_grace_goes_where_it_is_told(world: World, said: str, row: list[float]) -> None:
     debts = world[1].schema["debts"]
     assert isinstance(debts, Numeric)
     assert debts.integer
@@ -98,16 +100,16 @@ def test_grace_goes_where_it_is_told(world: tuple[grace.Explainer, Known], said:
     assert edited(world, "grace", HAD.format(said)) == pytest.approx(row)
 
 
-def test_grace_with_a_direction_alone_goes_to_what_is_typical_or_usual(world: tuple[grace.Explainer, Known]) -> None:
+def test_grace_with_a_direction_alone_goes_to_what_is_typical_or_usual(world: World) -> None:
     known = world[1]
-    usual = known.usual["income"]
+    usual = known.central["income"]
     assert isinstance(usual, Numeric)
     assert edited(world, "grace", HAD.format("income been lower"))[0] == known.typical[0, 0]
     higher = edited(world, "grace", HAD.format("income been higher"))[0]  # "no" rows earn less: the end of the range
     assert higher == max(90, usual.bounds[1])
 
 
-def test_no_answer_moves_nothing_and_expects_nothing(world: tuple[grace.Explainer, Known]) -> None:
+def test_no_answer_moves_nothing_and_expects_nothing(world: World) -> None:
     belief = believe("grace", "The model classified the row as yes; no contrast was found.", SHOWN, world[1], "exact")
     assert np.array_equal(belief.edit, SHOWN.row)
     assert not belief.expects(np.array([[0.0, 0, 0]])).any()
@@ -115,7 +117,7 @@ def test_no_answer_moves_nothing_and_expects_nothing(world: tuple[grace.Explaine
         reading.contrast(HAD.format("the moon been 3 lower"), world[1].schema)
 
 
-def test_what_grace_expects(world: tuple[grace.Explainer, Known]) -> None:
+def test_what_grace_expects(world: World) -> None:
     belief = believe("grace", HAD.format("income been 40 lower and debts 3 lower"), SHOWN, world[1], "exact")
     rows = [[50, 2, 1], [50, 5, 1], [30, 3, 1], [10, 5, 1], [90, 5, 2], [130, 5, 1], [49, 2, 0]]
     # whole way; half of it; 1.5 and 2/3; 2 and 0; nothing; backwards; the whole way and more
@@ -130,17 +132,17 @@ LIME = (
 )
 
 
-def test_lime_leaves_the_bins_that_speak_for_the_class(world: tuple[grace.Explainer, Known]) -> None:
+def test_lime_leaves_the_bins_that_speak_for_the_class(world: World) -> None:
     known = world[1]
     assert edited(world, "lime", LIME, "edge") == [60, 3, 1]
     assert edited(world, "lime", LIME, "typical") == [known.typical[0, 0], known.typical[0, 1], 1]
-    low = known.usual["income"].bounds[0], known.usual["debts"].bounds[0]  # type: ignore[union-attr]
+    low = known.central["income"].bounds[0], known.central["debts"].bounds[0]  # type: ignore[union-attr]
     assert edited(world, "lime", LIME, "far") == [*low, 1]
     other_way = LIME.replace("less yes", "more yes").replace("0.05 more", "0.05 less")
     assert edited(world, "lime", other_way, "edge") == [90, 5, 2]
 
 
-def test_what_lime_expects(world: tuple[grace.Explainer, Known]) -> None:
+def test_what_lime_expects(world: World) -> None:
     expects = believe("lime", LIME, SHOWN, world[1], "edge").expects
     rows = [[60, 5, 1], [60.1, 3, 1], [60, 8, 1], [60, 5, 2], [60, 3, 2], [90, 7, 1]]
     # 0.98 less 0.4; 0.2; 0.6; 0.4 and 0.05 more; 0.6 and 0.05 more; nothing
@@ -149,7 +151,7 @@ def test_what_lime_expects(world: tuple[grace.Explainer, Known]) -> None:
     assert believe("lime", LIME, sure, world[1], "edge").expects(np.array([[60.0, 5, 1]])).tolist() == [True]
 
 
-def test_shap_takes_away_what_speaks_for_the_class(world: tuple[grace.Explainer, Known]) -> None:
+def test_shap_takes_away_what_speaks_for_the_class(world: World) -> None:
     text = Attribution("yes", (("income", 0.4), ("home", -0.1), ("debts", 0.2))).text()
     assert reading.shares(text) == (("income", 0.4), ("home", -0.1), ("debts", 0.2))
     known = world[1]
@@ -160,7 +162,7 @@ def test_shap_takes_away_what_speaks_for_the_class(world: tuple[grace.Explainer,
     assert expects(rows).tolist() == [False, True, False]
 
 
-def test_without_an_explanation(world: tuple[grace.Explainer, Known]) -> None:
+def test_without_an_explanation(world: World) -> None:
     known = world[1]
     belief = believe("none", "", SHOWN, known, "typical")
     assert belief.edit.tolist() == known.typical[0].tolist()  # of three features, all are drawn
@@ -168,7 +170,7 @@ def test_without_an_explanation(world: tuple[grace.Explainer, Known]) -> None:
     assert believe("none", "", SHOWN, known, "typical").named == belief.named
 
 
-def test_other_edits_are_balanced_and_only_where_they_may_be(world: tuple[grace.Explainer, Known]) -> None:
+def test_other_edits_are_balanced_and_only_where_they_may_be(world: World) -> None:
     explainer = world[0]
     pool = explainer.background_rows
     assert pool is not None
@@ -263,7 +265,7 @@ def test_every_reader_of_a_table_with_words() -> None:
         assert all(len(p["flipped"]) == 4 for p in found["policies"])
 
 
-def test_shap_of_a_sum(world: tuple[grace.Explainer, Known]) -> None:
+def test_shap_of_a_sum(world: World) -> None:
     pytest.importorskip("shap", exc_type=ImportError)
     explainer = world[0]
     state = np.random.get_state()[1].tolist()  # noqa: NPY002

@@ -23,10 +23,9 @@ from grace import Schema, datasets
 from grace.cli import main
 from grace.datasets import Table
 from grace.errors import GraceError
-from grace.experiments.reproduction import page, paper, patient, released, runs, samples, tables
-from grace.experiments.reproduction.plan import PARTS, Sizes, Unit, plan_of
+from grace.experiments.reproduction import page, paper, released, runs, samples, tables
+from grace.experiments.reproduction.plan import PARTS, Sizes, Store, Unit, plan_of
 from grace.experiments.reproduction.results import Reproduction
-from grace.experiments.reproduction.store import Store
 from grace.experiments.reproduction.subject import Subject
 from grace.training import Recipe
 
@@ -210,7 +209,7 @@ def test_nearest_by_labels_is_what_a_loop_finds(subject: Subject) -> None:
 
 
 def test_the_domain_by_cells_is_what_a_loop_finds(subject: Subject) -> None:
-    batch = subject.ask("deepfool")
+    batch = subject.explain("deepfool")
     a = batch.answers
     low, high = batch.schema.bounds()
     shares = []
@@ -235,13 +234,13 @@ def test_more_features_change_nothing_once_all_rows_flip(subject: Subject) -> No
 
 
 def test_the_patient_is_explained_by_a_network_that_has_not_seen_them() -> None:
-    found = patient.case_study(Subject(datasets.load("cancer95"), 1), Sizes(lime_samples=200))
+    found = samples.case_study(Subject(datasets.load("cancer95"), 1), Sizes(lime_samples=200))
     assert found["class"] == "malignant"
     assert found["contrast"]["search"] == "benign"
     changes = found["grace"]["search"]["changes"]
     assert all(datasets.CASE_STUDY[c["feature"]] == c["old"] for c in changes)
     assert found["lime"]["text"].count("If ") == 5
-    explainer, _ = patient.embedded("cancer95", 1)
+    explainer, _ = samples.embedded("cancer95", 1)
     rows = explainer.background_rows
     assert rows is not None
     assert not datasets.is_case_study(explainer.schema.decode(rows)).any()
@@ -292,7 +291,7 @@ def test_the_page_is_whole_and_safe(done: tuple[Path, Reproduction]) -> None:
 
 def test_nothing_is_computed_twice(done: tuple[Path, Reproduction], monkeypatch: pytest.MonkeyPatch) -> None:
     out, results = done
-    if results.wanting:
+    if results.unavailable:
         pytest.skip("needs every package")
     before = {f: f.read_bytes() for f in out.rglob("*") if f.is_file()}
     monkeypatch.setattr(Subject, "__init__", lambda *_: pytest.fail("computed again"))
@@ -312,7 +311,7 @@ def test_what_is_damaged_or_stale_is_made_again(tmp_path: Path) -> None:
     half = network.with_name(f".{network.name}.part")  # what an end by force in the middle of a save leaves
     (half / ".new-1").mkdir(parents=True)
     seen: list[str] = []
-    runs.compute(plan, tmp_path, workers=1, tell=lambda unit, _: seen.append(unit.part))
+    runs.compute(plan, tmp_path, workers=1, progress=lambda unit, _: seen.append(unit.part))
     assert seen == ["table2"]
     assert file.read_bytes() == whole
     larger = plan_of([tiny()], runs=1, only=["table2", "figure-gamma"], sizes=Sizes(sweep_rows=12))
@@ -331,10 +330,10 @@ def test_a_missing_package_is_named_and_made_up_for_later(tmp_path: Path, monkey
         assert [w.split(";")[0] for w in wanting] == ["LIME needs the package lime", "SHAP needs the package shap"]
         results = Reproduction(plan, tmp_path, wanting)
         assert "matplotlib" in results.write()[0]
-        assert "2 of 4 results are missing." in results.said()
+        assert "2 of 4 results are missing." in results.notes()
         assert not list(tmp_path.glob("*.png"))
     seen: list[str] = []
-    wanting = runs.compute(plan, tmp_path, workers=1, tell=lambda unit, _: seen.append(unit.part))
+    wanting = runs.compute(plan, tmp_path, workers=1, progress=lambda unit, _: seen.append(unit.part))
     assert seen == ["reader-lime", "reader-shap"]
     assert Reproduction(plan, tmp_path, wanting).write() == []
     assert (tmp_path / "reader.png").exists()

@@ -215,7 +215,7 @@ def test_a_backdrop_travels_through_json(batch: grace.Explanations) -> None:
 
 
 def test_a_copy_that_leaves_the_process_leaves_the_explainer_behind(batch: grace.Explanations) -> None:
-    assert batch[0].__getstate__()["behind"] is None
+    assert batch[0].__getstate__()["make_backdrop"] is None
 
 
 # -- regions ----------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_the_median_is_that_of_the_training_part_alone():
 def test_a_set_aside_tenth_does_not_enter_the_median():
     frame = table()
     frame["size"] = np.arange(len(frame)) ** 2.0  # so that every part has its own median
-    train, _ = training._set_aside(frame, "label", 5)
+    train, _ = training._hold_out(frame, "label", 5)
     model = fit(frame, seed=5, max_epochs=1)
     assert len(train) == 216
     assert model.schema["size"].typical == np.quantile(train["size"], 0.5, method="lower")

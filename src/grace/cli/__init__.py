@@ -209,7 +209,7 @@ def train(
     from grace import training
     from grace.datasets import split
     from grace.explain.explainer import Explainer
-    from grace.explain.store import check_place
+    from grace.explain.store import check_target_folder
     from grace.models.threshold import typed
     from grace.schema.domains import tail_of
     from grace.schema.features import plain
@@ -218,7 +218,7 @@ def train(
     ranges = None if domain is None else domain_of(domain)
     if ranges is not None:
         tail_of(ranges)
-    check_place(out, overwrite=force)
+    check_target_folder(out, overwrite=force)
     declared = None if schema is None else read_schema(schema)
     if sample is None:
         frame = read_table(data, declared, used=[target], categories=categories)

@@ -147,8 +147,8 @@ def reproduce(runs: int, data: str, only: str, out: str, workers: int, rows: int
 
 def compute_missing(plan: Plan, out: str, workers: int) -> list[str]:
     """Compute the units that are not stored yet, with a progress bar; what could not be computed."""
+    from grace.experiments.reproduction.plan import Store
     from grace.experiments.reproduction.runs import compute
-    from grace.experiments.reproduction.store import Store
 
     total, left = len(plan.units()), len(Store(out, plan).missing())
     if not left:

@@ -76,13 +76,13 @@ def save(
       grace serve why-model/ --rows new.csv
     """
     from grace.explain.explainer import Explainer
-    from grace.explain.store import check_place
+    from grace.explain.store import check_target_folder
     from grace.models.threshold import typed
     from grace.models.wrapping import wrap_file
     from grace.schema.domains import tail_of
 
     tail_of(domain_of(domain))
-    check_place(out, overwrite=force)
+    check_target_folder(out, overwrite=force)
     file = model_file_of(spec)
     declared = None if schema is None else read_schema(schema)
     frame = read_table(data, declared, used=() if target is None else [target], categories=categories)

@@ -1,4 +1,4 @@
-"""The paper's eleven tables, two with categories and one with a number to predict, embedded.
+"""Embedded tables: the eleven of the paper, two with categorical features, and one for regression.
 
 PROVENANCE.md has sources and licences.
 """
@@ -46,7 +46,7 @@ CASE_STUDY: Mapping[str, int] = {
     "normal_nucleoli": 3,
     "mitoses": 1,
 }
-"""The patient of the paper's case study (Table Sup2), a row of cancer95."""
+"""The row of cancer95 in the paper's case study (Table Sup2)."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Table:
-    """A data set: `frame` includes the target; `declared` is the hand-written part of its schema."""
+    """A data set. `frame` includes the target; `declared` is the hand-written part of the schema."""
 
     name: str
     frame: pd.DataFrame
@@ -73,11 +73,11 @@ class Table:
 
     @property
     def schema(self) -> Schema:
-        """The hand-written schema, with ranges and the rest from the whole table."""
+        """The hand-written schema, completed by ranges and categories of the whole table."""
         return Schema.infer(self.frame, like=self.declared)
 
     def split(self, seed: int = 0) -> Split:
-        """The paper's split: a tenth for the test, then a tenth of the rest for validation, stratified by class."""
+        """The paper's split: a tenth for testing, then a tenth of the rest for validation, stratified by class."""
         return split(self.frame, self.target, seed, stratify=bool(self.declared.classes))
 
     def __repr__(self) -> str:
@@ -87,7 +87,8 @@ class Table:
 
 
 def split(frame: pd.DataFrame, target: str, seed: int, *, stratify: bool = True) -> Split:
-    """A tenth for the test, then a tenth of the rest for validation, stratified by the target unless it is a number."""
+    """A tenth of the rows for testing, then a tenth of the rest for validation, stratified by the target if
+    `stratify`."""
     rest, test = train_test_split(frame, test_size=0.1, stratify=frame[target] if stratify else None, random_state=seed)
     labels = rest[target] if stratify else None
     train, validation = train_test_split(rest, test_size=0.1, stratify=labels, random_state=seed)
@@ -95,13 +96,13 @@ def split(frame: pd.DataFrame, target: str, seed: int, *, stratify: bool = True)
 
 
 def is_case_study(frame: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which rows of cancer95 are the patient of the paper's case study."""
+    """Which rows of cancer95 (n,) equal the patient of the paper's case study."""
     patient = pd.Series(CASE_STUDY)
     return np.asarray((frame[list(patient.index)] == patient).all(axis=1))
 
 
 def names() -> tuple[str, ...]:
-    """The embedded tables: the paper's eleven, those with categories, and the one with a number to predict."""
+    """The names of the embedded tables."""
     return PAPER + CATEGORICAL + NUMBERS
 
 

@@ -1,10 +1,10 @@
 """Benchmarks: GRACE's methods, other libraries' and your own on the same networks and rows.
 
-task          what a method is given and gives back, made of a table of ours or of any model
-functions     methods that are Python functions: GRACE's own and yours; child runs them in a process of their own
-peers         other libraries, each in an environment of its own; process runs them, runners/ are their scripts
-evaluate      measures answers, whoever gave them
-benchmarking  runs every method on every task; results makes tables of it
+task          what a method gets and returns, for an embedded table or any model
+functions     methods that are Python functions: GRACE's and yours; those of a file run in another process
+peers         other libraries, each in its own virtual environment; process runs them, runners/ has their scripts
+evaluate      measures of answers, the same for all methods
+benchmarking  runs every method on every task; results has tables of the measures
 reproduction  the paper's experiments again: `grace reproduce`
 """
 

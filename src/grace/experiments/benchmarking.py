@@ -1,4 +1,4 @@
-"""A benchmark: GRACE's methods, its peers and your own, on the same networks and rows, judged alike."""
+"""Benchmarks: methods of GRACE, other libraries and the caller on the same models and rows, with the same measures."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grace
 from grace import datasets
@@ -16,7 +18,6 @@ from grace.datasets import Table
 from grace.errors import GraceError
 from grace.experiments import functions, peers
 from grace.experiments.evaluate import Judge, figures
-from grace.experiments.peers import Peer
 from grace.experiments.results import Line, Results
 from grace.experiments.task import Answers, Method, Task, network_of, prepare
 from grace.methods import METHODS
@@ -46,34 +47,27 @@ def benchmark(
     environments: str | Path = ".venv-peers",
     tell: Tell = lambda _: None,
 ) -> Results:
-    """Ask every method about the same rows of the same networks, and judge their answers alike.
+    """Run every method on the same rows of the same networks, and compute the same measures of their answers.
 
-    `methods` are functions of your own by name, `own` are GRACE's, `peers` are names of other libraries'
-    (`dice`, `nice-sparsity`, ...) or `path/to/file.py:function`. With `out`, answers are kept in that
-    directory as they come, and what is there already is not asked again.
+    `methods` are your functions by name, `own` methods of GRACE, `peers` those of other libraries (`dice`,
+    `nice-sparsity`, ...) or `path/to/file.py:function`. With `out`, answers are cached in that folder. `tell` is called
+    with a line about each step.
     """
     if rows < 1:
         raise GraceError(f"rows={rows}: it must be at least 1")
     if not time_limit > 0:
         raise GraceError(f"time_limit={time_limit}: it must be positive")
-    asked = _contestants(methods or {}, own, peers, Path(environments))
+    limits: dict[str, Any] = {"max_features": max_features, "gamma": gamma, "time_limit": time_limit}
+    contestants = _contestants(methods or {}, own, peers, Path(environments))
     tables = [datasets.load(d) if isinstance(d, str) else d for d in data]
-    keep = None if out is None else Path(out) / "answers"
+    cache = None if out is None else Path(out) / "answers"
     lines: list[Line] = []
     for table in tables:
         tell(f"{table.name}: training")
         others = [network_of(table, seed, seed + 1 + k) for k in range(retrained)]
         for domain in domains:
-            task = prepare(
-                table,
-                domain=domain,
-                rows=rows,
-                seed=seed,
-                max_features=max_features,
-                gamma=gamma,
-                time_limit=time_limit,
-            )
-            lines += _contest(task, others, asked, keep, tell)
+            task = prepare(table, domain=domain, rows=rows, seed=seed, **limits)
+            lines += _lines(task, others, contestants, cache, tell)
     return Results(lines)
 
 
@@ -87,31 +81,30 @@ def compare(
     environments: str | Path = ".venv-peers",
     tell: Tell = lambda _: None,
 ) -> Results:
-    """The same for tasks of your own, about any model (see `subjects.task_of`)."""
-    asked = _contestants(methods or {}, own, peers, Path(environments))
-    keep = None if out is None else Path(out) / "answers"
-    return Results([line for task in tasks for line in _contest(task, [], asked, keep, tell)])
+    """The same for given tasks, about any model (see `task_of`)."""
+    contestants = _contestants(methods or {}, own, peers, Path(environments))
+    cache = None if out is None else Path(out) / "answers"
+    return Results([line for task in tasks for line in _lines(task, [], contestants, cache, tell)])
 
 
-def _contest(
-    task: Task, retrained: list[TorchModel], asked: list[Contestant], keep: Path | None, tell: Tell
-) -> list[Line]:
+def _lines(
+    task: Task, retrained: list[TorchModel], contestants: list[Contestant], cache: Path | None, tell: Tell
+) -> Iterator[Line]:
     judge = Judge(task, retrained)
-    lines = []
-    for contestant in asked:
+    for contestant in contestants:
         tell(f"{task.name}, {task.domain}: {contestant.name}")
-        lines.append(_line(task, judge, contestant, keep))
-    return lines
+        yield _line(task, judge, contestant, cache)
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A method by name: how it is asked, whether it is GRACE's, and what would make kept answers stale."""
+    """A method of a benchmark; `ours` if it is one of GRACE. Cached answers are valid for the same `fingerprint` of its
+    code; without one, they are not cached."""
 
     name: str
     ask: Callable[[Task], Answers]
     ours: bool = False
-    mark: str | None = None
+    fingerprint: str | None = None
 
 
 def _contestants(
@@ -120,66 +113,56 @@ def _contestants(
     for name in own:
         if name not in OWN:
             raise GraceError(f"there is no method {name!r}; there are {', '.join(OWN)}")
-    found = [Contestant(n, _function(functions.own(n)), ours=True, mark=_source()) for n in own]
-    for place in filter(functions.is_place, names):
-        path, _, function = place.rpartition(":")
+    out = [Contestant(n, partial(functions.call, functions.grace_method(n)), True, _source_hash()) for n in own]
+    for name in filter(functions.is_in_file, names):
+        path, _, function = name.rpartition(":")
         if not Path(path).is_file():
-            raise GraceError(f"{place}: there is no file {path}")
-        mark = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-        found.append(Contestant(function, _file(place), mark=mark))
-    for peer in peers.find([n for n in names if not functions.is_place(n)]):
-        found.append(Contestant(peer.name, _peer(peer, environments), mark=peer.fingerprint()))
-    found += [Contestant(name, _function(method)) for name, method in methods.items()]
-    if len({c.name for c in found}) < len(found):
-        raise GraceError(f"two methods have the same name among {', '.join(c.name for c in found)}; rename one")
-    return found
+            raise GraceError(f"{name}: there is no file {path}")
+        content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        out.append(Contestant(function, partial(functions.call_file, name), fingerprint=content))
+    for peer in peers.find([n for n in names if not functions.is_in_file(n)]):
+        ask = partial(peer.ask, environments=environments)
+        out.append(Contestant(peer.name, ask, fingerprint=peer.fingerprint()))
+    out += [Contestant(name, partial(functions.call, method)) for name, method in methods.items()]
+    if len({c.name for c in out}) < len(out):
+        raise GraceError(f"two methods have the same name among {', '.join(c.name for c in out)}; rename one")
+    return out
 
 
-def _function(method: Method) -> Callable[[Task], Answers]:
-    return lambda task: functions.call(method, task)
-
-
-def _file(place: str) -> Callable[[Task], Answers]:
-    return lambda task: functions.call_file(place, task)
-
-
-def _peer(peer: Peer, environments: Path) -> Callable[[Task], Answers]:
-    return lambda task: peer.ask(task, environments)
-
-
-def _line(task: Task, judge: Judge, contestant: Contestant, keep: Path | None) -> Line:
-    """The figures of one method on one task; a method that fails is a line with the reason."""
+def _line(task: Task, judge: Judge, contestant: Contestant, cache: Path | None) -> Line:
+    """The measures of one method on one task, or the error of a method that fails."""
     head = {"data": task.name, "domain": task.domain, "seed": task.seed, "method": contestant.name}
     try:
-        answers = _answers(task, contestant, keep)
+        answers = _answers(task, contestant, cache)
         verdict = judge.verdict(answers)
-    except Exception as reason:  # a peer's failure is a result
-        said = str(reason) if isinstance(reason, GraceError) else f"{type(reason).__name__}: {reason}"
-        return Line(head, contestant.ours, len(task.rows), failed=" ".join(said.split())[:300])
+    except Exception as reason:  # the failure of a method is a result
+        error = str(reason) if isinstance(reason, GraceError) else f"{type(reason).__name__}: {reason}"
+        return Line(head, contestant.ours, len(task.rows), failed=" ".join(error.split())[:300])
     return Line(head, contestant.ours, len(verdict.valid), figures(verdict, answers), verdict, note=answers.note)
 
 
-def _answers(task: Task, contestant: Contestant, keep: Path | None) -> Answers:
-    """The answers, from the directory if they are there for this very question."""
-    if keep is None or contestant.mark is None:
+def _answers(task: Task, contestant: Contestant, cache: Path | None) -> Answers:
+    """The answers of a method to a task, from the cache if it has them for the same task, code and machine."""
+    if cache is None or contestant.fingerprint is None:
         return contestant.ask(task)
-    keep.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(parents=True, exist_ok=True)
     slug = re.sub(r"[^\w.-]+", "_", f"{task.name}-{task.domain}-{task.seed}-{contestant.name}")
-    file = keep / f"{slug}.json"
-    mark = hashlib.sha256("\n".join((task.fingerprint(), contestant.mark, *platform.uname())).encode()).hexdigest()
+    file = cache / f"{slug}.json"
+    parts = (task.fingerprint(), contestant.fingerprint, *platform.uname())
+    mark = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        if kept["mark"] == mark:
-            return Answers.from_dict(kept, task.rows.shape[1])
+        data = json.loads(file.read_text(encoding="utf-8"))
+        if data["mark"] == mark:
+            return Answers.from_dict(data, task.rows.shape[1])
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # not there, or damaged: ask
+        pass  # missing or damaged
     answers = contestant.ask(task)
     write_text(file, json.dumps({"mark": mark, **answers.to_dict()}))
     return answers
 
 
-def _source() -> str:
-    """Changes with GRACE's own source."""
+def _source_hash() -> str:
+    """A hash of the source code of GRACE."""
     digest = hashlib.sha256()
     for file in sorted(Path(grace.__file__).parent.rglob("*.py")):
         digest.update(file.read_bytes())

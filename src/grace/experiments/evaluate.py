@@ -1,4 +1,4 @@
-"""Judging answers, whoever gave them: by the task's own model in float64, on the rows as they were returned."""
+"""Measures of the answers of any method, computed by the task's model in float64 on the rows as returned."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from grace.schema.features import Bools, Categorical, Floats, Numeric
 from grace.schema.information import discretise, su_matrix
 
 TOLERANCE = 1e-6
-"""A number has changed if it moved by more than this share of its spread and of its own size: less is the rounding
-of a peer that computes in float32."""
+"""A number counts as changed if it differs by more than this, relative to its spread and its absolute value: peers may
+compute in float32."""
 NEIGHBOURS = 5
-MOST_TRAINING = 2000  # rows of a class among which the nearest are sought
+MAX_TRAINING = 2000  # rows of a class among which the nearest neighbours are searched
 
 HIGHER, LOWER = "higher", "lower"
 MEASURES = {
@@ -41,7 +41,7 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement of each row that was tried; figures other than `valid` mean something only where it is true."""
+    """The measures of each row that was tried; those other than `valid` are defined only where it is true."""
 
     valid: Bools
     features: Floats
@@ -55,17 +55,17 @@ class Verdict:
     kept_flip: Floats
 
     def figures(self) -> dict[str, float]:
-        """Means over valid answers, and their share."""
-        found = {"valid": float(self.valid.mean()) if len(self.valid) else float("nan")}
+        """The share of valid answers, and the means of the other measures over them."""
+        out = {"valid": float(self.valid.mean()) if len(self.valid) else float("nan")}
         for name in MEASURES:
             if name not in ("valid", "ms", "batch_ms"):
                 values = getattr(self, name)[self.valid]
-                found[name] = float(values.mean()) if len(values) else float("nan")
-        return found
+                out[name] = float(values.mean()) if len(values) else float("nan")
+        return out
 
 
 class Judge:
-    """Knows a task, what its training rows look like, and some networks trained anew."""
+    """Computes the measures of answers to a task. `retrained` networks measure how robust the answers are."""
 
     def __init__(self, task: Task, retrained: list[TorchModel]) -> None:
         self.task = task
@@ -73,7 +73,7 @@ class Judge:
         self.original = task.classes_of(task.rows)
         self.su = su_matrix(discretise(task.train, task.labels, task.schema))
         self.predicted = task.classes_of(task.train)
-        self._known: dict[int, tuple[Floats, Floats]] = {}
+        self._class_members: dict[int, tuple[Floats, Floats]] = {}
 
     def verdict(self, answers: Answers) -> Verdict:
         tried = len(self.task.rows) if answers.tried is None else answers.tried
@@ -105,76 +105,78 @@ class Judge:
     ) -> tuple[Floats, Floats]:
         nearest, percentile = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
         for c in np.unique(classes[valid]):
-            ask = valid & (classes == c)
-            train, own = self._class(int(c))
+            mask = valid & (classes == c)
+            train, spacing = self._class(int(c))
             if len(train) == 0:
                 continue
-            nearest[ask] = _mean_of_nearest(cdist(coordinates(self.task, rows[ask]), train, "cityblock"))
-            percentile[ask] = (own[None, :] < nearest[ask][:, None]).mean(axis=1)
+            nearest[mask] = _mean_of_nearest(cdist(coordinates(self.task, rows[mask]), train, "cityblock"))
+            percentile[mask] = (spacing[None, :] < nearest[mask][:, None]).mean(axis=1)
         return nearest, percentile
 
     def _class(self, c: int) -> tuple[Floats, Floats]:
-        """Training rows that the model puts into a class, and how far each lies from its nearest others."""
-        if c not in self._known:
+        """The coordinates of the training rows of a predicted class, and the mean distance of each to its nearest
+        neighbours among them."""
+        if c not in self._class_members:
             members = np.flatnonzero(self.predicted == c)
-            if len(members) > MOST_TRAINING:
-                chosen = np.random.default_rng(self.task.seed).choice(members, MOST_TRAINING, replace=False)
+            if len(members) > MAX_TRAINING:
+                chosen = np.random.default_rng(self.task.seed).choice(members, MAX_TRAINING, replace=False)
                 members = np.sort(chosen)
             points = coordinates(self.task, self.task.train[members])
-            apart = cdist(points, points, "cityblock")
-            np.fill_diagonal(apart, np.inf)
-            self._known[c] = points, _mean_of_nearest(apart)
-        return self._known[c]
+            distances = cdist(points, points, "cityblock")
+            np.fill_diagonal(distances, np.inf)
+            self._class_members[c] = points, _mean_of_nearest(distances)
+        return self._class_members[c]
 
 
 def figures(verdict: Verdict, answers: Answers) -> dict[str, float]:
-    """All measures of a method on a task."""
+    """The measures of a method on a task, with times."""
     out = verdict.figures()
     timed = np.array([]) if answers.seconds is None else answers.seconds[np.isfinite(answers.seconds)]
     out["ms"] = float(timed.mean() * 1000) if len(timed) else float("nan")
-    whole = answers.batch_seconds
-    out["batch_ms"] = float("nan") if whole is None else whole * 1000 / len(answers.rows)
+    total = answers.batch_seconds
+    out["batch_ms"] = float("nan") if total is None else total * 1000 / len(answers.rows)
     return out
 
 
 def differs(task: Task, rows: Floats, new: Floats) -> Bools:
-    """Which cells have changed, rounding aside; a category changes or does not."""
-    spread = _spread(task)
-    slack = TOLERANCE * np.maximum(spread, np.abs(rows))
-    slack[:, _categorical(task)] = 0.0
-    return np.asarray(np.abs(new - rows) > slack)
+    """Which cells have changed, up to rounding of numbers."""
+    return np.asarray(np.abs(new - rows) > np.where(_categorical(task), 0.0, _slack(task, rows)))
 
 
 def contains(task: Task, rows: Floats) -> Bools:
-    """Which cells lie in the domain, rounding aside."""
+    """Which cells lie in the domain, up to rounding."""
     low, high = task.schema.bounds()
-    slack = TOLERANCE * np.maximum(_spread(task), np.abs(rows))
-    whole = np.array([isinstance(f, Numeric) and bool(f.integer) for f in task.schema.features])
-    inside = (rows >= low - slack) & (rows <= high + slack) & (~whole | (np.abs(rows - np.round(rows)) <= slack))
+    slack = _slack(task, rows)
+    integer = np.array([isinstance(f, Numeric) and bool(f.integer) for f in task.schema.features])
+    inside = (rows >= low - slack) & (rows <= high + slack) & (~integer | (np.abs(rows - np.round(rows)) <= slack))
     for j in np.flatnonzero(_categorical(task)):
         inside[:, j] = np.isin(rows[:, j], task.schema.selectable_codes(int(j)))
     return np.asarray(inside)
 
 
 def distance(task: Task, rows: Floats, new: Floats) -> Floats:
-    """GRACE's distance: |difference| / spread summed over numbers, 1 for each changed category."""
+    """L1 distance: |difference| / spread summed over numbers, 1 for each changed category."""
     return np.asarray(Space(task.schema).distance(torch.as_tensor(rows), torch.as_tensor(new)))
 
 
 def coordinates(task: Task, rows: Floats) -> Floats:
-    """Coordinates whose L1 distance is GRACE's."""
-    words = _categorical(task)
-    parts = [rows[:, ~words] / _spread(task)[~words]]
+    """Coordinates whose L1 distance is `distance`: numbers in spreads, half of one-hot categories."""
+    categorical = _categorical(task)
+    parts = [rows[:, ~categorical] / _spread(task)[~categorical]]
     for j, feature in enumerate(task.schema.features):
         if isinstance(feature, Categorical):
             parts.append(np.eye(len(feature.categories))[rows[:, j].astype(int)] / 2)
     return np.concatenate(parts, axis=1)
 
 
-def _mean_of_nearest(apart: Floats) -> Floats:
-    count = min(NEIGHBOURS, max(1, apart.shape[1] - 1))
-    nearest = np.partition(apart, count - 1, axis=1)[:, :count]
+def _mean_of_nearest(distances: Floats) -> Floats:
+    count = min(NEIGHBOURS, max(1, distances.shape[1] - 1))
+    nearest = np.partition(distances, count - 1, axis=1)[:, :count]
     return np.asarray(nearest.mean(axis=1))
+
+
+def _slack(task: Task, rows: Floats) -> Floats:
+    return TOLERANCE * np.maximum(_spread(task), np.abs(rows))
 
 
 def _spread(task: Task) -> Floats:

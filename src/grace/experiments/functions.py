@@ -1,4 +1,5 @@
-"""Methods that are Python functions: GRACE's own, and those of a researcher."""
+"""Methods that are Python functions: those of GRACE, those of the caller, and those of a file, which are run in another
+process: `python -m grace.experiments.functions FILE.py:FUNCTION TASK_FOLDER ANSWERS_FILE`."""
 
 from __future__ import annotations
 
@@ -9,117 +10,108 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from grace.errors import GraceError
-from grace.experiments.process import clean, end, last_words
+from grace.experiments.process import end, last_line, start
 from grace.experiments.runners.protocol import TooLong, limit
 from grace.experiments.task import Answers, Method, Task, as_answers
 from grace.explain.explainer import Explainer
 from grace.problem.target_range import TargetRange
+from grace.schema.features import Floats
 
-START = 30.0  # seconds for a process to start in
-SINGLE = 20  # rows that are also asked one at a time, to time them
+START = 30.0  # seconds for the start of a process
+SINGLE, TIMED = 20, 5  # rows that are also explained one at a time, to measure the time: by GRACE, and by others
+Result = TypeVar("Result")
 
 
-def own(method: str) -> Method:
-    """A method of GRACE as a method of a benchmark. The explainer is made before the clock starts, as the peers are."""
+def grace_method(method: str) -> Method:
+    """A method of GRACE as a method of a benchmark. The time does not include the explainer's set-up, as for peers."""
 
     def run(task: Task) -> Answers:
         explainer = Explainer(task.model, task.train_frame, schema=task.schema, domain=task.domain)
-        wishes: dict[str, Any] = {"method": method, "max_features": task.max_features, "gamma": task.gamma}
+        settings: dict[str, Any] = {"method": method, "max_features": task.max_features, "gamma": task.gamma}
         if task.wanted is not None:
-            wishes["against"] = TargetRange(*task.wanted)
+            settings["against"] = TargetRange(*task.wanted)
         frame = task.frame
-        explainer.explain(frame.head(1), **wishes)  # what is prepared on first use, as the peers prepare it when made
-        start = time.perf_counter()
-        batch = explainer.explain(frame, **wishes)
-        whole = time.perf_counter() - start
-        seconds = np.full(len(frame), np.nan)
-        for i in range(min(SINGLE, len(frame))):
-            start = time.perf_counter()
-            explainer.explain(frame.iloc[[i]], **wishes)
-            seconds[i] = time.perf_counter() - start
-        rows = np.where(batch.success[:, None], batch.answers.contrast, np.nan)
-        return Answers(rows, seconds, whole)
+        explainer.explain(frame.head(1), **settings)  # fills caches
+        batch, seconds = _timed(lambda: explainer.explain(frame, **settings))
+        single = _single_seconds(len(frame), SINGLE, lambda i: explainer.explain(frame.iloc[[i]], **settings))
+        return Answers(np.where(batch.success[:, None], batch.answers.contrast, np.nan), single, seconds)
 
     return run
 
 
 def call(method: Method, task: Task) -> Answers:
-    """What a function answers, within the time limit of all its rows together; one that does not time itself is
-    timed from outside, on all rows and on some alone."""
+    """The answers of a function, within the time limit of all rows together. If it does not return times, they are
+    measured here: that of all rows, and those of the first `TIMED` rows one by one."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with limit(task.time_limit * len(task.rows)):
-            start = time.perf_counter()
-            found = as_answers(task, method(task))
-            whole = time.perf_counter() - start
-            if found.seconds is None:
-                found = replace(found, seconds=_alone(method, task))
+            answers, seconds = _timed(lambda: as_answers(task, method(task)))
+            if answers.seconds is None:
+                single = _single_seconds(len(task.rows), TIMED, lambda i: method(task.select([i])))
+                answers = replace(answers, seconds=single)
     except TooLong:
         raise GraceError(f"it took longer than {task.time_limit:g} s a row") from None
     finally:
         torch.set_num_threads(threads)
-    return replace(found, batch_seconds=whole) if found.batch_seconds is None else found
+    return replace(answers, batch_seconds=seconds) if answers.batch_seconds is None else answers
 
 
-def _alone(method: Method, task: Task) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    seconds = np.full(len(task.rows), np.nan)
-    for i in range(min(5, len(task.rows))):
-        part = task.select([i])
-        start = time.perf_counter()
-        method(part)
-        seconds[i] = time.perf_counter() - start
-    return seconds
+def _timed(function: Callable[[], Result]) -> tuple[Result, float]:
+    """The result of a function, and the seconds that it took."""
+    begin = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - begin
 
 
-def call_file(place: str, task: Task) -> Answers:
-    """What the function of `path/to/file.py:function` answers, in a process of its own that may crash or hang."""
-    path, _, _ = place.rpartition(":")
+def _single_seconds(rows: int, count: int, function: Callable[[int], object]) -> Floats:
+    """The seconds that a function takes for each of the first `count` rows; NaN for the others."""
+    return np.array([_timed(partial(function, i))[1] if i < count else np.nan for i in range(rows)])
+
+
+def call_file(name: str, task: Task) -> Answers:
+    """The answers of the function `path/to/file.py:function`, called in another process, as it may crash or hang."""
+    path, _, _ = name.rpartition(":")
     if not Path(path).is_file():
-        raise GraceError(f"{place}: there is no file {path}")
+        raise GraceError(f"{name}: there is no file {path}")
     with tempfile.TemporaryDirectory(prefix="grace-peer-") as folder:
         here = Path(folder)
         task.save(here / "task")
-        command = [sys.executable, "-m", "grace.experiments.child", place, str(here / "task"), str(here / "answers")]
+        arguments = [name, str(here / "task"), str(here / "answers")]
         paths = os.pathsep.join(p for p in sys.path if p)
-        with (here / "log").open("wb") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env={**clean(), "PYTHONPATH": paths},
-            )
-        most = task.time_limit * len(task.rows)
+        process = start(
+            [sys.executable, "-m", "grace.experiments.functions", *arguments], here / "log", PYTHONPATH=paths
+        )
         try:
-            process.wait(most + START)
+            process.wait(task.time_limit * len(task.rows) + START)
         except subprocess.TimeoutExpired:
             raise GraceError(f"it took longer than {task.time_limit:g} s a row") from None
         finally:
             end(process)
         if process.returncode or not (here / "answers").is_file():
-            raise GraceError(last_words(here / "log", process))
+            raise GraceError(last_line(here / "log", process))
         data = json.loads((here / "answers").read_text(encoding="utf-8"))
     return Answers.from_dict(data, task.rows.shape[1])
 
 
-def is_place(name: str) -> bool:
-    """Whether a name means a function in a file: path/to/file.py:function."""
+def is_in_file(name: str) -> bool:
+    """Whether a name is `path/to/file.py:function`."""
     return ".py:" in name
 
 
-def load(place: str) -> Method:
+def load(name: str) -> Method:
     """The function of `path/to/file.py:function`."""
-    path, _, function = place.rpartition(":")
+    path, _, function = name.rpartition(":")
     spec = importlib.util.spec_from_file_location("grace_peer_" + Path(path).stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -132,3 +124,17 @@ def load(place: str) -> Method:
         raise GraceError(f"{path} has no function {function!r}; it has {', '.join(names) or 'none'}")
     method: Method = found
     return method
+
+
+def main() -> None:
+    """Call the function of a file with a saved task, and write its answers as JSON."""
+    name, folder, out = sys.argv[1:4]
+    try:
+        answers = call(load(name), Task.load(Path(folder)))
+    except GraceError as reason:
+        sys.exit(str(reason))
+    Path(out).write_text(json.dumps(answers.to_dict()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

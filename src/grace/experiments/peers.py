@@ -1,4 +1,4 @@
-"""The peers that a benchmark knows: where each comes from, with which versions it runs, and its variants."""
+"""Other libraries that a benchmark can run: pinned requirements, runner script and variants of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUNNERS = Path(__file__).parent / "runners"
 
 @dataclass(frozen=True)
 class Library:
-    """A peer's package: every version that its environment holds, and the script that runs it."""
+    """A library: its runner script, all packages of its virtual environment with versions, and its variants."""
 
     runner: str
     requirements: tuple[str, ...]
@@ -61,7 +61,7 @@ DICE = Library(
 )
 NICE = Library(
     "run_nice.py",
-    (  # it asks for numpy below 2, but runs unchanged on 2
+    (  # it requires numpy below 2, but runs unchanged on 2
         "NICEx==0.2.3",
         "joblib==1.5.2",
         "numpy==2.2.6",
@@ -117,13 +117,13 @@ class Peer:
         return self.variant if self.library == "torchattacks" else f"{self.library}-{self.variant}"
 
     def ask(self, task: Task, environments: Path) -> Answers:
-        """Its answers, in an environment of its own that is made on first use."""
-        known = LIBRARIES[self.library]
-        python = environment(self.library, known.requirements, environments, torch_too=known.torch_too)
-        return ask_peer(task, [str(python), str(RUNNERS / known.runner)], self.variant)
+        """Its answers, computed in a virtual environment that is created on first use."""
+        library = LIBRARIES[self.library]
+        python = environment(self.library, library.requirements, environments, torch_too=library.torch_too)
+        return ask_peer(task, [str(python), str(RUNNERS / library.runner)], self.variant)
 
     def fingerprint(self) -> str:
-        """Changes with the versions and the scripts."""
+        """A hash of the pinned versions and the scripts."""
         digest = hashlib.sha256(repr((LIBRARIES[self.library], self.variant)).encode())
         for script in (LIBRARIES[self.library].runner, "protocol.py", "unit.py"):
             digest.update((RUNNERS / script).read_bytes())
@@ -134,7 +134,7 @@ PEERS = {p.name: p for p in (Peer(name, v) for name, lib in LIBRARIES.items() fo
 
 
 def find(names: Sequence[str]) -> list[Peer]:
-    """The peers that names mean: a variant such as dice-random, or a library for all of its variants."""
+    """The peers of some names: a variant such as dice-random, or a library for all of its variants."""
     found: dict[str, Peer] = {}
     for name in names:
         chosen = [p for p in PEERS.values() if name in (p.name, p.library)]

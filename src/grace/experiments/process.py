@@ -1,4 +1,4 @@
-"""Running a peer in a process of its own, with a limit on every row: it may crash, hang or talk nonsense."""
+"""Runs peers in processes of their virtual environments, with a time limit per row, as they may crash or hang."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Client, Connection, Listener, wait
 from pathlib import Path
@@ -27,32 +27,36 @@ from grace.models.base import checked_scores
 
 STAMP = "grace-peer.json"
 INSTALL_LIMIT = 900.0  # seconds
-COMPILED = "numpy,pandas,scipy,scikit-learn,scikit-image,matplotlib"  # never built here: that takes an hour or fails
+COMPILED = "numpy,pandas,scipy,scikit-learn,scikit-image,matplotlib"  # never built from source: slow, or it fails
+GRACE_PERIOD = 2.0  # seconds beyond the time limit of a row before its process is killed
+SETUP_LIMIT = 300.0  # seconds for imports and fitting
+GIVE_UP = 5  # consecutive rows that time out or crash before the peer is given up
+POLL = 0.01  # seconds
 
 
 def environment(name: str, requirements: tuple[str, ...], root: Path, *, torch_too: bool = False) -> Path:
-    """The Python of the environment `root/name`, made if it is not there or was made for other versions.
+    """The Python of the virtual environment `root/name`, which is created if it is missing or has other versions.
 
-    The requirements are all that is installed: they name every package with its version. With `torch_too`
-    the torch of this environment is seen from the new one, after whatever is installed there.
+    Only the requirements are installed, without dependencies: they pin every package. With `torch_too`, the torch of
+    this environment can be imported in the new one, which takes precedence.
     """
     home = root / name
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    wanted = {"requirements": list(requirements), "python": sys.version, "torch": torch.__file__ if torch_too else ""}
-    if _stamp(home) == wanted and python.exists():
+    stamp = {"requirements": list(requirements), "python": sys.version, "torch": torch.__file__ if torch_too else ""}
+    if _stamp(home) == stamp and python.exists():
         return python.absolute()
     try:
         _run([sys.executable, "-m", "venv", "--clear", str(home)])
         options = ["--quiet", "--disable-pip-version-check", "--no-input", "--no-deps", f"--only-binary={COMPILED}"]
         _run([str(python), "-m", "pip", "install", *options, *requirements])
         if torch_too:
-            place = subprocess.check_output(
+            packages = subprocess.check_output(
                 [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], text=True
             )
-            (Path(place.strip()) / "torch-from-parent.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
+            (Path(packages.strip()) / "torch-from-parent.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
     except (OSError, subprocess.SubprocessError) as reason:
         raise GraceError(f"the environment {home} cannot be made: {reason}") from reason
-    (home / STAMP).write_text(json.dumps(wanted), encoding="utf-8")
+    (home / STAMP).write_text(json.dumps(stamp), encoding="utf-8")
     return python.absolute()
 
 
@@ -71,67 +75,61 @@ def _run(command: list[str]) -> None:
 
 
 def clean() -> dict[str, str]:
-    """The variables of a child: no paths of this Python, one thread, no pictures."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    """Environment variables of a child: without the paths of this Python, with one thread and no display."""
+    inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**kept, **threads, "MPLBACKEND": "Agg", "PYTHONHASHSEED": "0"}
+    return {**inherited, **threads, "MPLBACKEND": "Agg", "PYTHONHASHSEED": "0"}
 
 
 @contextmanager
 def served(task: Task) -> Iterator[str]:
-    """The address at which the model of a task can be asked, as long as this lasts. Only this user can reach it."""
-    heard, stop = Pipe(duplex=False)
-    with Listener() as listener, heard, stop:
+    """Serve the scores of a task's model in a thread; yields the address, a socket that only this user can open."""
+    stopped, stop = Pipe(duplex=False)
+    with Listener() as listener, stopped, stop:
         address = str(listener.address)
-        thread = Thread(target=_serve, args=(listener, heard, task), daemon=True)
+        thread = Thread(target=_serve, args=(listener, stopped, task), daemon=True)
         thread.start()
         try:
             yield address
         finally:
             stop.send_bytes(b"stop")
-            Client(address).close()  # whoever waits for a connection has one
+            Client(address).close()  # ends the wait for a connection
             thread.join()
 
 
-def _serve(listener: Listener, heard: Connection, task: Task) -> None:
-    """One connection after another, until told to stop: a peer that was ended is followed by the next."""
-    while not heard.poll():
+def _serve(listener: Listener, stopped: Connection, task: Task) -> None:
+    """Serve one connection after another until stopped, as peers are restarted."""
+    while not stopped.poll():
         with listener.accept() as connection:
             try:
-                while heard not in wait([connection, heard]):
+                while stopped not in wait([connection, stopped]):
                     connection.send_bytes(_answer(task, connection.recv_bytes()))
             except (EOFError, OSError):
                 continue
 
 
 def _answer(task: Task, message: bytes) -> bytes:
-    """Scores after "=", or what went wrong after "!"."""
+    """A reply: "=" and the scores as float64, or "!" and the error."""
     try:
         rows = np.frombuffer(message).reshape(-1, task.rows.shape[1])
         return b"=" + checked_scores(task.model, torch.as_tensor(rows.copy())).numpy().astype(np.float64).tobytes()
-    except Exception as reason:  # whatever the model raises is for the peer to report
+    except Exception as reason:  # reported by the peer
         return b"!" + str(reason).encode()
-
-
-GRACE_PERIOD = 2.0  # seconds beyond a row's limit before its process is ended
-SETUP_LIMIT = 300.0  # seconds for imports and fitting
-GIVE_UP = 5  # rows in a row without any answer for lack of time, or by crashes
-POLL = 0.01
 
 
 def ask_peer(
     task: Task, command: Sequence[str], variant: str, *, grace_period: float = GRACE_PERIOD, setup: float = SETUP_LIMIT
 ) -> Answers:
-    """The answers of a runner (see `runners/protocol.py`). A row that takes too long or ends the process has
-    no answer; the process is started again with the next. A peer that cannot even be set up is an error."""
+    """The answers of a runner (see `runners/protocol.py`). A row that times out or crashes the process has no answer;
+    the process is restarted with the next row. A failure of the set-up raises an error."""
     outcomes: dict[int, dict[str, Any]] = {}
     todo = list(range(len(task.rows)))
-    with tempfile.TemporaryDirectory(prefix="grace-peer-") as place, ExitStack() as stack:
-        here = Path(place)
+    with tempfile.TemporaryDirectory(prefix="grace-peer-") as folder, ExitStack() as stack:
+        here = Path(folder)
         task.save(here / "task")
         if network_in(task.model) is None:
             (here / "task" / "address").write_text(stack.enter_context(served(task)), encoding="utf-8")
-        while todo and not _hopeless(outcomes):
+        while todo and not _gives_up(outcomes):
             child = _Child(here, [*command, str(here / "task"), str(here / "events"), variant], todo)
             try:
                 child.watch(outcomes, task.time_limit + grace_period, setup)
@@ -139,69 +137,58 @@ def ask_peer(
                 end(child.process)
             left = [i for i in todo if i not in outcomes]
             if len(left) == len(todo):
-                raise GraceError(f"no row was answered: {last_words(child.log, child.process)}")
+                raise GraceError(f"no row was answered: {last_line(child.log, child.process)}")
             todo = left
     return _answers(task, outcomes)
 
 
 class _Child:
-    """One process of a runner and the events it writes."""
+    """A process of a runner, and the events that it writes."""
 
     def __init__(self, here: Path, command: list[str], rows: list[int]) -> None:
         self.events, self.log = here / "events", here / "log"
         self.events.write_text("", encoding="utf-8")
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*command, ",".join(map(str, rows))],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env=clean(),
-            )
+        self.process = start([*command, ",".join(map(str, rows))], self.log)
         self.rows = set(rows)
-        self.seen = 0
+        self.position = 0  # in the file of events
         self.ready = False
         self.row = -1
 
     def watch(self, outcomes: dict[int, dict[str, Any]], row_limit: float, setup: float) -> None:
-        """Take in events until the process ends, hangs, or is not worth waiting for."""
+        """Collect events until the process ends, hangs, has answered all rows, or is given up."""
         last = time.monotonic()
         while True:
-            ended = self.process.poll() is not None  # before reading, so that nothing is missed
-            for event in self._news():
+            ended = self.process.poll() is not None  # before reading, so that no event is missed
+            for event in self._new_events():
                 last = time.monotonic()
-                self._take(event, outcomes)
-            if _hopeless(outcomes) or self.rows <= outcomes.keys():
+                self._apply(event, outcomes)
+            if _gives_up(outcomes) or self.rows <= outcomes.keys():
                 return
             late = time.monotonic() - last > (row_limit if self.ready else setup)
             if ended or late:
                 break
             time.sleep(POLL)
         if not self.ready:
-            late_words = f"took longer than {setup:g} s"
-            raise GraceError(f"set-up failed: {last_words(self.log, self.process) if ended else late_words}")
+            timeout = f"took longer than {setup:g} s"
+            raise GraceError(f"set-up failed: {last_line(self.log, self.process) if ended else timeout}")
         if self.row in self.rows - outcomes.keys():
-            crash = {"error": f"crash: {last_words(self.log, self.process)}"}
+            crash = {"error": f"crash: {last_line(self.log, self.process)}"}
             outcomes[self.row] = crash if ended else {"error": "time", "seconds": row_limit}
 
-    def _news(self) -> list[dict[str, Any]]:
+    def _new_events(self) -> list[dict[str, Any]]:
+        """The complete lines since the last call; those that are no JSON objects are ignored."""
         with self.events.open("rb") as file:
-            file.seek(self.seen)
+            file.seek(self.position)
             text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        self.seen += len(whole)
-        found = []
-        for line in whole.splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                found.append(event)
-        return found
+        complete = text[: text.rfind(b"\n") + 1]
+        self.position += len(complete)
+        events = []
+        for line in complete.splitlines():
+            with suppress(ValueError):
+                events.append(json.loads(line))
+        return [event for event in events if isinstance(event, dict)]
 
-    def _take(self, event: dict[str, Any], outcomes: dict[int, dict[str, Any]]) -> None:
+    def _apply(self, event: dict[str, Any], outcomes: dict[int, dict[str, Any]]) -> None:
         self.ready |= "ready" in event
         if isinstance(event.get("begin"), int) and event["begin"] in self.rows:
             self.row = event["begin"]
@@ -209,8 +196,21 @@ class _Child:
             outcomes[self.row] = event
 
 
+def start(command: Sequence[str], log: Path, **variables: str) -> subprocess.Popen[bytes]:
+    """Start a process in its own session; its output goes to a file."""
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+            env={**clean(), **variables},
+        )
+
+
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and whatever it started."""
+    """Kill a process and its children."""
     if process.poll() is None:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -219,13 +219,13 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def last_words(log: Path, process: subprocess.Popen[bytes]) -> str:
-    """The last line that a process wrote, which in Python names the error."""
+def last_line(log: Path, process: subprocess.Popen[bytes]) -> str:
+    """The last line of a log, which in Python names the error, or else the exit code."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1][:300] if lines else f"exit code {process.poll()}"
 
 
-def _hopeless(outcomes: dict[int, dict[str, Any]]) -> bool:
+def _gives_up(outcomes: dict[int, dict[str, Any]]) -> bool:
     last = [o.get("error", "") for o in list(outcomes.values())[-GIVE_UP:]]
     return len(last) == GIVE_UP and all(str(e).startswith(("time", "crash")) for e in last)
 
@@ -233,20 +233,19 @@ def _hopeless(outcomes: dict[int, dict[str, Any]]) -> bool:
 def _answers(task: Task, outcomes: dict[int, dict[str, Any]]) -> Answers:
     rows = np.full(task.rows.shape, np.nan)
     seconds = np.full(len(task.rows), np.nan)
-    troubles: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
     for i, outcome in outcomes.items():
-        trouble = str(outcome.get("error") or "")
-        took = outcome.get("seconds")
-        seconds[i] = float(took) if isinstance(took, int | float) else np.nan
-        if not trouble and outcome.get("values") is not None:
-            row, trouble = checked_row(task, outcome["values"])
-            rows[i] = row
-        if trouble:
-            troubles["over the time limit" if trouble == "time" else trouble] += 1
-    notes = [f"{count} of {len(outcomes)} rows: {trouble}" for trouble, count in troubles.most_common(3)]
+        error = str(outcome.get("error") or "")
+        time_taken = outcome.get("seconds")
+        seconds[i] = float(time_taken) if isinstance(time_taken, int | float) else np.nan
+        if not error and outcome.get("values") is not None:
+            rows[i], error = checked_row(task, outcome["values"])
+        if error:
+            errors["over the time limit" if error == "time" else error] += 1
+    notes = [f"{count} of {len(outcomes)} rows: {error}" for error, count in errors.most_common(3)]
     left = len(task.rows) - len(outcomes)
     if left:
         notes.append(f"given up after {GIVE_UP} rows in a row without an answer; {left} rows not tried")
     timed = seconds[np.isfinite(seconds)]
-    whole = float(timed.mean() * len(task.rows)) if len(timed) else None  # a batch is a loop over rows
-    return Answers(rows, seconds, whole, tried=len(outcomes), note="; ".join(notes))
+    total = float(timed.mean() * len(task.rows)) if len(timed) else None  # peers have no batches
+    return Answers(rows, seconds, total, tried=len(outcomes), note="; ".join(notes))

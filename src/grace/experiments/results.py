@@ -1,4 +1,4 @@
-"""The tables of a benchmark: figures, their ratios to the best peer, and pairs of answers of equal size."""
+"""Tables of a benchmark: measures, their ratios to the best peer, and comparisons of two methods row by row."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from grace.pictures.report import report_environment
 from grace.schema.files import escape_formulas, write_text
 
 REFERENCE = "search"
-ENOUGH = 0.5  # share of valid answers below which a peer's other figures are not "the best peer's"
-WORDS = ("data", "domain", "method")  # columns that are not numbers
-NEAR = 1e-9  # distances equal but for rounding
-FRONT = ("features", "distance", "plausibility", "kept_class")  # what one method may give up for another
+MIN_VALID = 0.5  # share of valid answers from which on a method is compared by its other measures
+TEXT_COLUMNS = {"data", "domain", "method", "measure", "policy", "uses", "text", "other readings", "nearest"}
+ROUNDING = 1e-9  # difference of distances that counts as none
+FRONT = ("features", "distance", "plausibility", "kept_class")  # measures of the Pareto front
 
 
 @dataclass(frozen=True)
 class Line:
-    """One method on one task."""
+    """The measures of one method on one task, or why it failed."""
 
     head: Mapping[str, Any]
     ours: bool
@@ -36,13 +36,13 @@ class Line:
 
 
 class Results:
-    """What a benchmark found."""
+    """The results of a benchmark."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.lines = lines
 
     def frame(self) -> pd.DataFrame:
-        """One line per table, domain and method: the figures, and each figure's ratio to the best peer's."""
+        """One line per table, domain and method: the measures, and the ratio of each to the best peer's."""
         lines = []
         for line in self.lines:
             best = self._best(line)
@@ -54,24 +54,25 @@ class Results:
         return pd.DataFrame(lines)
 
     def dominated_by(self, of: Line) -> list[str]:
-        """The methods that mostly answer and on the same task do better than this one in something of `FRONT` and
-        worse in nothing."""
-        if not self._on_scale(of):
+        """The methods that dominate this one on the same task: at least as good in all measures of `FRONT`, better in
+        one, and with `MIN_VALID` valid answers."""
+        if not self._comparable(of):
             return []
-        rivals = [p for p in self._same_task(of) if p is not of and self._on_scale(p) and p.figures["valid"] >= ENOUGH]
+        others = [p for p in self._same_task(of) if p is not of and self._comparable(p)]
+        rivals = [p for p in others if p.figures["valid"] >= MIN_VALID]
         mine = _losses(of)
         return [str(p.head["method"]) for p in rivals if (_losses(p) <= mine).all() and (_losses(p) < mine).any()]
 
     @staticmethod
-    def _on_scale(line: Line) -> bool:
+    def _comparable(line: Line) -> bool:
         return not line.failed and bool(np.isfinite(_losses(line)).all())
 
     def _best(self, of: Line) -> dict[str, float]:
-        """The best peer's figures on the same task."""
+        """The best value of each measure among the peers on the same task."""
         peers = [p.figures for p in self._same_task(of) if not p.ours and not p.failed]
         found = {}
         for measure, (better, _) in MEASURES.items():
-            usable = [f[measure] for f in peers if measure == "valid" or f["valid"] >= ENOUGH]
+            usable = [f[measure] for f in peers if measure == "valid" or f["valid"] >= MIN_VALID]
             usable = [v for v in usable if np.isfinite(v)]
             if usable:
                 found[measure] = max(usable) if better == HIGHER else min(usable)
@@ -82,36 +83,34 @@ class Results:
         return [p for p in self.lines if all(p.head[k] == of.head[k] for k in keys)]
 
     def pairs(self) -> pd.DataFrame:
-        """The search beside each other method, on rows where both answers are valid: how often it changes fewer
+        """The search compared with each other method, on rows where both answers are valid: how often it changes fewer
         or more features, and the mean distances where both change equally many."""
         lines = []
-        for own in self.lines:
-            if own.head["method"] != REFERENCE or own.verdict is None:
+        for search in self.lines:
+            if search.head["method"] != REFERENCE or search.verdict is None:
                 continue
-            for other in self._same_task(own):
-                if other is own or other.verdict is None:
+            for other in self._same_task(search):
+                if other is search or other.verdict is None:
                     continue
-                entry = {**own.head, "method": other.head["method"]}
-                lines.append({**entry, **compare(own.verdict, other.verdict)})
+                entry = {**search.head, "method": other.head["method"]}
+                lines.append({**entry, **compare(search.verdict, other.verdict)})
         return pd.DataFrame(lines)
 
     def markdown(self) -> str:
-        """The figures as tables, one per task."""
+        """All tables as Markdown."""
         parts = ["# Benchmark\n", legend(), ""]
         for title, heads, rows, remarks in self.tables():
-            parts += [f"## {title}\n", _markdown(heads, rows), "", *(f"- {text}" for text in remarks), ""]
+            parts += [f"## {title}\n", markdown_table(heads, rows), "", *(f"- {text}" for text in remarks), ""]
         overall = over_tasks(self.frame())
         if len(overall):
-            parts += ["\n## Over all tasks\n", OVERALL, "", _markdown(*_cells(overall)), ""]
+            parts += ["\n## Over all tasks\n", OVERALL, "", markdown_table(*_cells(overall)), ""]
         pairs = self.pairs()
         if len(pairs):
-            parts += ["\n## The search beside the others, row by row\n", PAIRS, "", _markdown(*_cells(pairs)), ""]
+            parts += ["\n## The search beside the others, row by row\n", PAIRS, "", markdown_table(*_cells(pairs)), ""]
         return "\n".join(parts)
 
     def html(self) -> str:
-        """The same as a page."""
-        from grace.experiments.results import page
-
+        """All tables as an HTML page."""
         sections = [
             (title, words, *_cells(frame))
             for title, words, frame in (
@@ -121,21 +120,30 @@ class Results:
             if len(frame)
         ]
         ours = frozenset(str(line.head["method"]) for line in self.lines if line.ours)
-        return page(legend(), self.tables(), sections, ours)
+        lines = legend().splitlines()
+        template = report_environment("grace.experiments").get_template("benchmark.html")
+        return template.render(
+            title="Benchmark",
+            tasks=self.tables(),
+            sections=sections,
+            ours=ours,
+            meanings=[line.split("**")[1:] for line in lines if line.startswith("- ")],
+            rest=" ".join(line for line in lines if not line.startswith("- ")).strip(),
+        )
 
     def to_json(self) -> str:
-        """Figures and pairs, null where there is none."""
+        """Measures and pairs as JSON records, with null for NaN."""
         tables = {"results": self.frame(), "pairs": self.pairs()}
         return json.dumps({k: json.loads(t.to_json(orient="records")) for k, t in tables.items()}, indent=1)
 
     def write(self, out: str | Path) -> None:
-        """results.csv, pairs.csv, results.md and results.html in a directory."""
-        place = Path(out)
-        place.mkdir(parents=True, exist_ok=True)
-        write_text(place / "results.csv", escape_formulas(self.frame()).to_csv(index=False, float_format="%.6g"))
-        write_text(place / "pairs.csv", escape_formulas(self.pairs()).to_csv(index=False, float_format="%.6g"))
-        write_text(place / "results.md", self.markdown())
-        write_text(place / "results.html", self.html())
+        """Write results.csv, pairs.csv, results.md and results.html to a folder."""
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / "results.csv", escape_formulas(self.frame()).to_csv(index=False, float_format="%.6g"))
+        write_text(folder / "pairs.csv", escape_formulas(self.pairs()).to_csv(index=False, float_format="%.6g"))
+        write_text(folder / "results.md", self.markdown())
+        write_text(folder / "results.html", self.html())
 
     def tables(self) -> list[tuple[str, list[str], list[list[str]], list[str]]]:
         """Per task: a title, column heads, lines of text, and remarks."""
@@ -143,7 +151,7 @@ class Results:
         return [(_title(line), *self._table(line), self._remarks(line)) for line in firsts]
 
     def _table(self, of: Line) -> tuple[list[str], list[list[str]]]:
-        """Figures of a task, each with its ratio to the best peer's."""
+        """The measures of a task, each with its ratio to the best peer's."""
         best = self._best(of)
         rows = []
         for line in self._same_task(of):
@@ -156,40 +164,40 @@ class Results:
         return ["method", *MEASURES], rows
 
     def _remarks(self, of: Line) -> list[str]:
-        said = []
+        remarks = []
         for line in self._same_task(of):
             if line.failed:
-                said.append(f"{line.head['method']} failed: {line.failed}")
+                remarks.append(f"{line.head['method']} failed: {line.failed}")
             elif line.note:
-                said.append(f"{line.head['method']}: {line.note}")
-        behind = {str(p.head["method"]): self.dominated_by(p) for p in self._same_task(of) if self._on_scale(p)}
-        if len(behind) > 1:
-            front = ", ".join(name for name, ahead in behind.items() if not ahead)
-            said.append(f"On the front of {', '.join(FRONT)}: {front}")
-            said += [f"{name} is dominated by {', '.join(ahead)}" for name, ahead in behind.items() if ahead]
-        return said
+                remarks.append(f"{line.head['method']}: {line.note}")
+        better = {str(p.head["method"]): self.dominated_by(p) for p in self._same_task(of) if self._comparable(p)}
+        if len(better) > 1:
+            front = ", ".join(name for name, others in better.items() if not others)
+            remarks.append(f"On the front of {', '.join(FRONT)}: {front}")
+            remarks += [f"{name} is dominated by {', '.join(others)}" for name, others in better.items() if others]
+        return remarks
 
 
-def compare(own: Verdict, other: Verdict) -> dict[str, float]:
+def compare(search: Verdict, other: Verdict) -> dict[str, float]:
     """Two methods on the rows where both answers are valid."""
-    count = min(len(own.valid), len(other.valid))
-    both = own.valid[:count] & other.valid[:count]
-    mine, theirs = own.features[:count][both], other.features[:count][both]
+    count = min(len(search.valid), len(other.valid))
+    both = search.valid[:count] & other.valid[:count]
+    mine, theirs = search.features[:count][both], other.features[:count][both]
     equal = mine == theirs
-    near, far = own.distance[:count][both][equal], other.distance[:count][both][equal]
+    near, far = search.distance[:count][both][equal], other.distance[:count][both][equal]
     found: dict[str, float] = {"both": int(both.sum()), "fewer": _mean(mine < theirs), "more": _mean(mine > theirs)}
     found |= {"equal": int(equal.sum()), "distance_search": _mean(near), "distance_method": _mean(far)}
-    return {**found, "ratio": _ratio(_mean(near), _mean(far)), "not_farther": _mean(near <= far + NEAR)}
+    return {**found, "ratio": _ratio(_mean(near), _mean(far)), "not_farther": _mean(near <= far + ROUNDING)}
 
 
 def over_tasks(frame: pd.DataFrame) -> pd.DataFrame:
-    """Each method's figures as multiples of the search's on the same task: geometric means over the tasks on which
-    both have one. `frame` is `Results.frame()`, or results.csv."""
+    """The measures of each method divided by those of the search on the same task: geometric means over the tasks for
+    which both are known. `frame` is `Results.frame()`, or results.csv."""
     tasks = ["data", "domain", "seed"]
-    own = frame[frame["method"] == REFERENCE].set_index(tasks)[list(MULTIPLES)]
+    search = frame[frame["method"] == REFERENCE].set_index(tasks)[list(MULTIPLES)]
     lines = []
     for method, part in frame[frame["method"] != REFERENCE].groupby("method", sort=False):
-        ratios = (part.set_index(tasks)[list(MULTIPLES)] / own).dropna(how="all")
+        ratios = (part.set_index(tasks)[list(MULTIPLES)] / search).dropna(how="all")
         if len(ratios):
             means = np.exp(np.log(ratios.where(ratios > 0)).mean())
             lines.append({"method": method, "tasks": len(ratios), **means.to_dict()})
@@ -211,7 +219,7 @@ PAIRS = (
 def legend() -> str:
     lines = [f"- **{name}**: {meaning} ({better} is better)" for name, (better, meaning) in MEASURES.items()]
     return "\n".join(
-        [*lines, f"\nIn brackets: the ratio to the best peer (one with at least {ENOUGH:.0%} valid answers)."]
+        [*lines, f"\nIn brackets: the ratio to the best peer (one with at least {MIN_VALID:.0%} valid answers)."]
     )
 
 
@@ -228,7 +236,7 @@ def _title(line: Line) -> str:
 
 
 def _losses(line: Line) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The figures of the front, each so that less is better."""
+    """The measures of the front, negated where higher is better."""
     values = [line.figures.get(m, float("nan")) * (1 if MEASURES[m][0] == LOWER else -1) for m in FRONT]
     return np.array(values)
 
@@ -248,28 +256,11 @@ def _cells(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     return [str(c) for c in frame.columns], rows
 
 
-def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+def markdown_table(heads: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table; text is aligned to the left, numbers to the right."""
+
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
 
-    rule = "|" + "|".join("---" if h in WORDS else "---:" for h in heads) + "|"
+    rule = "|" + "|".join("---" if h in TEXT_COLUMNS else "---:" for h in heads) + "|"
     return "\n".join([line(heads), rule, *map(line, rows)])
-
-
-def page(
-    legend: str,
-    tasks: list[tuple[str, list[str], list[list[str]], list[str]]],
-    sections: list[tuple[str, str, list[str], list[list[str]]]],
-    ours: frozenset[str] = frozenset(),
-) -> str:
-    """One table per task with what there is to say about it, then further sections: title, words and table."""
-    lines = legend.splitlines()
-    template = report_environment("grace.experiments").get_template("benchmark.html")
-    return template.render(
-        title="Benchmark",
-        tasks=tasks,
-        sections=sections,
-        ours=ours,
-        meanings=[line.split("**")[1:] for line in lines if line.startswith("- ")],
-        rest=" ".join(line for line in lines if not line.startswith("- ")).strip(),
-    )

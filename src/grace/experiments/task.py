@@ -1,8 +1,8 @@
-"""What a method of a benchmark is given and gives back, in memory and on disk.
+"""Tasks of a benchmark, and the answers that a method returns.
 
 On disk a task is a folder with `task.json` (features, classes, limits) and `task.npz` (rows, and the weights of a
-network that was trained here); the runners of the peers read it with numpy alone. Any other model stays in this
-process, which answers for it (see `serving`). Nothing is pickled.
+network of `grace.training`), which runners of peers read with numpy alone. Any other model is served by this process
+(see `process.served`). Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 from grace.datasets import Table
 from grace.errors import GraceError
 from grace.explain.explainer import Explainer
-from grace.models.base import Model, checked_scores, class_codes
+from grace.models.base import Model, class_codes
 from grace.models.network import Network
 from grace.models.torch import TorchModel
 from grace.problem.background import deciles
@@ -34,14 +34,14 @@ from grace.schema.schema import Schema
 from grace.training import RECIPES, Recipe, fit
 
 FORMAT = 1
-ENDLESS = 1e50  # what counts as infinite: no network can be asked about it
+INFINITE = 1e50  # absolute values from here on are rejected like infinity: they overflow in a network
 HEAD, ARRAYS = "task.json", "task.npz"
 
 
 @dataclass(frozen=True)
 class Task:
-    """One model and the rows to explain. Rows are encoded: one float64 per feature, a category as its
-    position (`task.schema.decode(task.rows)` is the table a person sees)."""
+    """A model and the rows to explain. Rows are encoded: one float64 per feature, a category as its code; see
+    `Schema.decode`."""
 
     name: str
     model: Model
@@ -50,14 +50,14 @@ class Task:
     rows: Floats
     train: Floats
     labels: np.ndarray[Any, np.dtype[np.int64]]
-    """The class of each training row, as a position in `model.classes`; of a number, its tenth."""
+    """The class of each training row, as a position in `model.classes`; for a regression, the decile."""
     max_features: int = 5
     gamma: float = 0.5
     seed: int = 0
     time_limit: float = 10.0
-    """Seconds a row may take."""
+    """Seconds per row."""
     wanted: tuple[float, float] | None = None
-    """The lowest and the highest number that will do, of a model that predicts one."""
+    """The target range of a regression."""
 
     @property
     def domain(self) -> Domain:
@@ -65,34 +65,35 @@ class Task:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The rows to explain as a person sees them."""
+        """The rows to explain, decoded."""
         return self.schema.decode(self.rows)
 
     @property
     def train_frame(self) -> pd.DataFrame:
-        """The training rows as a person sees them, with the target where it is a class."""
+        """The training rows, decoded, with the target of a classification."""
         frame = self.schema.decode(self.train)
         if self.model.task == "classification":
             frame[self.schema.target or "class"] = np.array(self.model.classes, dtype=object)[self.labels]
         return frame
 
     def classes_of(self, rows: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The class the model gives to each row, read in float64; of a number, 1 where it will do and else 0."""
+        """The predicted class of each row as a position; for a regression, 1 if the prediction is in the target range,
+        else 0."""
         if self.wanted is None:
             return classes_of(self.model, rows)
-        number = checked_scores(self.model, torch.as_tensor(rows, dtype=torch.float64)).numpy()[:, 0]
-        return np.asarray((number >= self.wanted[0]) & (number <= self.wanted[1]), dtype=np.int64)
+        predicted = query(self.model, rows)[:, 0]
+        return np.asarray((predicted >= self.wanted[0]) & (predicted <= self.wanted[1]), dtype=np.int64)
 
     def select(self, index: Sequence[int]) -> Task:
         """The same task for some of its rows."""
         return replace(self, rows=self.rows[list(index)])
 
     def fingerprint(self) -> str:
-        """A hash of everything that decides the answers."""
+        """A hash of all inputs of a method."""
         head = {**self._head(), "weights": self.model.fingerprint()}
         digest = hashlib.sha256(json.dumps(head, sort_keys=True).encode())
-        scores = checked_scores(self.model, torch.as_tensor(self.train, dtype=torch.float64)).numpy()
-        for array in (self.rows, self.train, self.labels, *(() if head["weights"] else (scores,))):
+        scores = [] if head["weights"] else [query(self.model, self.train)]
+        for array in (self.rows, self.train, self.labels, *scores):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
@@ -117,7 +118,7 @@ class Task:
         network = network_in(self.model)
         state = {} if network is None else network.state_dict()
         arrays = {f"network.{k}": v.detach().cpu().numpy() for k, v in state.items()}
-        if network is not None and self.model.cutoffs is not None:  # runners decide by the best of the scores
+        if network is not None and self.model.cutoffs is not None:  # runners use the argmax of the scores
             last = f"network.layers.{len(network.layers) - 1}.bias"
             arrays[last] = arrays[last] - np.array(self.model.cutoffs.shifts)
         np.savez(folder / ARRAYS, rows=self.rows, train=self.train, labels=self.labels, **arrays)
@@ -147,26 +148,25 @@ class Task:
 
 
 def classes_of(model: Model, rows: Floats) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The class a model gives to each encoded row, as a position in its classes."""
-    scores = checked_scores(model, torch.as_tensor(rows, dtype=torch.float64))
-    return np.asarray(scores.argmax(dim=1).numpy())
+    """The predicted class of each encoded row, as a position in the classes of the model."""
+    return np.asarray(query(model, rows).argmax(axis=1))
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a method found, encoded, one row per row of the task; NaN throughout where it found nothing."""
+    """The contrastive rows of a method, encoded, one per row of the task; all NaN where there is none."""
 
     rows: Floats
     seconds: Floats | None = None
-    """What each row took when it was asked alone; NaN where it was not."""
+    """The time of each row when it was explained alone; NaN if it was not."""
     batch_seconds: float | None = None
-    """What all rows took in one call."""
+    """The time of all rows in one call."""
     tried: int | None = None
-    """How many rows were tried, from the first; None for all."""
+    """The number of rows that were tried, from the first; None for all."""
     note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The answers as JSON, null for what is not there."""
+        """The answers as JSON, with null for a row without an answer."""
         return {
             "rows": [row.tolist() if np.isfinite(row).all() else None for row in self.rows],
             "seconds": None if self.seconds is None else [s if np.isfinite(s) else None for s in self.seconds.tolist()],
@@ -177,19 +177,18 @@ class Answers:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], width: int) -> Answers:
-        """The answers that `to_dict` wrote, for rows of so many features."""
+        """The inverse of `to_dict`, for rows with `width` features."""
         rows = np.array([[np.nan] * width if row is None else row for row in data["rows"]], dtype=np.float64)
         seconds = None if data["seconds"] is None else np.array(data["seconds"], dtype=np.float64)
         return cls(rows.reshape(-1, width), seconds, data["batch_seconds"], data["tried"], data["note"])
 
 
 Method = Callable[[Task], "Answers | pd.DataFrame | Floats"]
-"""A method of a benchmark: it may also return just the rows, as a DataFrame or encoded, NaN for no answer."""
+"""A method of a benchmark. It may also return only the rows, as a DataFrame or encoded, NaN for no answer."""
 
 
 def as_answers(task: Task, found: object) -> Answers:
-    """What a method returned as `Answers`, or an error that says what is wrong with it. Rows that cannot be are no
-    answers, and noted."""
+    """The result of a method as `Answers`, or an error if it has another form. Invalid rows become NaN, with a note."""
     if isinstance(found, pd.DataFrame):
         if len(found) != len(task.rows):
             raise GraceError(f"the method returned {len(found)} rows for {len(task.rows)}")
@@ -199,11 +198,11 @@ def as_answers(task: Task, found: object) -> Answers:
     seconds = None if answers.seconds is None else np.asarray(answers.seconds, dtype=np.float64)
     if seconds is not None and seconds.shape != (len(rows),):
         raise GraceError(f"the method returned seconds of shape {seconds.shape} for {len(rows)} rows")
-    troubles: Counter[str] = Counter()
+    errors: Counter[str] = Counter()
     for i in np.flatnonzero(~np.isnan(rows).all(axis=1)):
-        rows[i], trouble = checked_row(task, rows[i])
-        troubles[trouble] += bool(trouble)
-    notes = [f"{count} of {len(rows)} rows: {trouble}" for trouble, count in troubles.most_common() if count]
+        rows[i], error = checked_row(task, rows[i])
+        errors[error] += bool(error)
+    notes = [f"{count} of {len(rows)} rows: {error}" for error, count in errors.most_common() if count]
     return replace(answers, rows=rows, seconds=seconds, note="; ".join(filter(None, (answers.note, *notes))))
 
 
@@ -218,7 +217,7 @@ def _numbers(task: Task, rows: object) -> Floats:
 
 
 def checked_row(task: Task, values: object) -> tuple[Floats, str]:
-    """The row of an answer, NaN throughout if it cannot be one, and what is wrong with it."""
+    """The row of an answer, and an empty text; if it is invalid, NaN and the reason."""
     nothing = np.full(task.rows.shape[1], np.nan)
     try:
         row = np.asarray(values, dtype=np.float64)
@@ -226,7 +225,7 @@ def checked_row(task: Task, values: object) -> tuple[Floats, str]:
         return nothing, "an answer that is not a list of numbers"
     if row.shape != nothing.shape:
         return nothing, f"an answer of shape {row.shape} instead of {nothing.shape}"
-    if not (np.abs(row) < ENDLESS).all():
+    if not (np.abs(row) < INFINITE).all():
         return nothing, "an answer with NaN or infinity"
     for j, feature in enumerate(task.schema.features):
         if isinstance(feature, Categorical) and row[j] not in range(len(feature.categories)):
@@ -244,7 +243,7 @@ def prepare(
     gamma: float = 0.5,
     time_limit: float = 10.0,
 ) -> Task:
-    """The network of a table and the first of its test rows, with missing cells filled in as in training."""
+    """The task of a network trained on a table and the first of its test rows, with missing cells imputed."""
     parts = table.split(seed)
     model = network_of(table, seed, seed)
     assert model.schema is not None
@@ -265,19 +264,19 @@ def prepare(
 
 
 def network_of(table: Table, split_seed: int, seed: int) -> TorchModel:
-    """A network on the training part of a split; another seed gives other first weights and another order."""
+    """A network trained on the training part of a split; `seed` is that of the weights and the order of batches."""
     parts = table.split(split_seed)
     recipe = RECIPES.get(table.name, Recipe())
     return fit(parts.train, schema=table.declared, recipe=recipe, validation=parts.validation, seed=seed)
 
 
 def network_in(model: Model) -> Network | None:
-    """The network, if the model is one that `grace.training.fit` made."""
+    """The network of a model that `grace.training.fit` trained, else None."""
     return model.network if isinstance(model, TorchModel) else None
 
 
 def _feature(schema: Schema, j: int) -> dict[str, Any]:
-    """What a runner needs to know about a feature."""
+    """A feature as JSON for runners."""
     feature = schema.features[j]
     if isinstance(feature, Categorical):
         return {"categories": len(feature.categories), "open": schema.selectable_codes(j).tolist()}
@@ -307,8 +306,8 @@ def task_of(
     seed: int = 0,
     time_limit: float = 10.0,
 ) -> Task:
-    """The task to explain the first `most` of some rows. `against` says what a predicted number should have been: rows
-    of which it is so already are left out. No cell may be missing: peers do not take them."""
+    """The task to explain the first `most` of some rows by any model. `against` is the target range of a regression;
+    rows that are in it already are left out. No cell may be missing, as not all peers accept that."""
     explainer = Explainer(model, train, target=target, schema=schema, domain=domain)
     known, ranges = explainer.model, explainer.schema
     for frame, what in ((train, "training rows"), (rows, "rows")):
@@ -327,5 +326,5 @@ def task_of(
         labels = query(known, background).argmax(axis=1)
     limits: dict[str, Any] = {"max_features": max_features, "gamma": gamma, "seed": seed, "time_limit": time_limit}
     task = Task(name, known, ranges, encoded, background, labels, **limits, wanted=wanted)
-    ask = np.arange(len(rows)) if wanted is None else np.flatnonzero(task.classes_of(encoded) == 0)
-    return task.select(ask[:most].tolist())
+    chosen = np.arange(len(rows)) if wanted is None else np.flatnonzero(task.classes_of(encoded) == 0)
+    return task.select(chosen[:most].tolist())

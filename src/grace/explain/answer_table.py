@@ -1,4 +1,4 @@
-"""The answers of a batch as a table: one line for each, with old and new values."""
+"""A batch as a table: one line per answer, with old and new values."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from grace.explain.explanations import Explanations
     from grace.text.sentence import TextOptions
 
-
 Positions = npt.NDArray[np.int64]
+ROW = "row"  # name of the index of the table
 OLD, NEW = "old.", "new."  # prefixes of a feature's name: its value in the row, and in the contrastive row
 INPUT = "input."  # prefix of an extra column whose name is that of a column of the answers
 
 
-def answer_lines(found: Answers) -> tuple[Answers, Positions, Positions]:
-    """All answers, those of a row one after another, with the position of the row and the rank of each, from 1. A row
-    without an answer has one line."""
-    every = (found, *found.alternatives)
-    kept = [np.flatnonzero(a.success | (i == 0)) for i, a in enumerate(every)]
-    rows = np.concatenate(kept)
+def answer_lines(answers: Answers) -> tuple[Answers, Positions, Positions]:
+    """All answers sorted by row, then rank, with the position of the row and the rank (from 1) of each. A row without
+    an answer has one line."""
+    every = (answers, *answers.alternatives)
+    chosen = [np.flatnonzero(a.success | (i == 0)) for i, a in enumerate(every)]
+    rows = np.concatenate(chosen)
     order = np.argsort(rows, kind="stable")
     rows = rows[order]
     rank = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
     if len(every) == 1:
-        return found, rows, rank
-    lines = Answers.join([a.select(k) for a, k in zip(every, kept, strict=True)])
+        return answers, rows, rank
+    lines = Answers.join([a.select(k) for a, k in zip(every, chosen, strict=True)])
     return lines.select(order), rows, rank
 
 
@@ -51,7 +51,7 @@ def notes_cell(e: Explanation, language: str | None = None) -> str:
 
 
 def unique_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
-    """Names of extra columns, those that are taken with a prefix, so that no two columns have the same name."""
+    """Names of extra columns; those in `taken` get a prefix, so that all column names are unique."""
     used, out = {*taken, *names}, []
     for name in names:
         unique = name
@@ -63,13 +63,10 @@ def unique_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
     return out
 
 
-ROW = "row"
-
-
 def answer_table(batch: Explanations, **how: Unpack[TextOptions]) -> pd.DataFrame:
-    """One line per answer, under the label of its row: what the rows had beside the features, the rank of the answer
-    (1 is the first), classes, number of changes, the predicate, distance, probabilities, sentence and notes, and the
-    old and new values of all features that some answer changes. A row without an answer has one line."""
+    """One line per answer, indexed by row: extra columns of the input, the rank of the answer (from 1), classes, number
+    of changes, predicate, distance, probabilities, sentence and notes, and old and new values of all features that any
+    answer changes. A row without an answer has one line."""
     answers, rows, ranks = answer_lines(batch.answers)
     index = batch.index[rows]
     lines = [_line(e, rank, how) for e, rank in zip(in_lines(batch), ranks.tolist(), strict=True)]
@@ -88,7 +85,7 @@ def answer_table(batch: Explanations, **how: Unpack[TextOptions]) -> pd.DataFram
 
 
 def _line(e: Explanation, rank: int, how: TextOptions) -> dict[str, Any]:
-    known = e.sure and not e.wanted
+    has_probabilities = e.sure and not e.wanted
     return {
         "rank": rank,
         "success": e.success,
@@ -97,10 +94,10 @@ def _line(e: Explanation, rank: int, how: TextOptions) -> dict[str, Any]:
         "features": len(e.changes),
         "changes": e.predicate,
         "distance": e.distance,
-        "probability_before": e.probability(e.original_class) if known else None,
-        "probability_after": e.probability(e.contrast_class, after=True)
-        if known and e.contrast_class is not None
-        else None,
+        "probability_before": e.probability(e.original_class) if has_probabilities else None,
+        "probability_after": None
+        if not has_probabilities or e.contrast_class is None
+        else e.probability(e.contrast_class, after=True),
         "text": e.text(**how),
         "notes": notes_cell(e, how.get("language")),
     }
@@ -117,7 +114,7 @@ def _sparse(values: Floats, feature: Feature, changed: Bools) -> Any:
 
 
 def extra_cells(batch: Explanations, i: int) -> dict[str, Any]:
-    """What the row had beside the features, as JSON has it."""
+    """The extra columns of a row as JSON."""
     cells = {str(c): batch.extra[c].iloc[i] for c in batch.extra.columns}
     return {
         name: None if pd.api.types.is_scalar(cell) and pd.isna(cell) else plain(cell) for name, cell in cells.items()

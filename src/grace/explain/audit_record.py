@@ -1,5 +1,5 @@
-"""A record of an explanation that others can check: which model, schema and data, what was asked and what was answered;
-and its replay, which gives the same answer byte for byte or says what has changed."""
+"""Audit records of explanations: hashes of model, schema and data, the question and the answer; and their replay, which
+gives the same answer byte for byte or reports what has changed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from grace import __version__
 from grace.errors import GraceError
-from grace.models.identity import Identity, identity_of
-from grace.problem.binding import random_rows
+from grace.explain.store import model_identity
+from grace.models.identity import Identity
 from grace.problem.target_range import TargetRange
 from grace.schema.features import plain
 from grace.schema.parsing import read_json, read_text
@@ -31,31 +31,31 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 LIBRARIES = ("numpy", "pandas", "torch", "scikit-learn", "scipy", "xgboost-cpu", "lightgbm", "catboost", "onnxruntime")
-ENOUGH = 60.0  # seconds that a replay gives a proof that was decided, at least, as it may be on a slower machine
-TIMED = "distance_at_least"  # the part of a proof that depends on the time that there was
+REPLAY_BUDGET = 60.0  # seconds for a proof that the replay did not decide in the recorded time
+TIMED = "distance_at_least"  # the part of a proof that depends on its time budget
 
 
 def record(batch: Explanations, i: int, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The record of one row of a batch; `source` says where the row comes from. In a batch, matrix products round the
-    last bits of scores otherwise than for a row alone, as it is asked again: it is asked alone here."""
-    asked = question(batch, i)
+    """The record of one row of a batch; `source` describes the origin of the row. The row is explained alone, as a
+    replay does: the last bits of matrix products depend on the size of the batch."""
+    row_question = question(batch, i)
     explainer = batch.explainer
-    e = batch[i] if len(batch) == 1 else ask(explainer, asked)
+    e = batch[i] if len(batch) == 1 else answer_question(explainer, row_question)
     content = {
         "format": FORMAT,
         "grace": __version__,
         "libraries": versions(),
-        "model": identity_of(explainer.model, random_rows(explainer.schema, 0)).to_dict(),
+        "model": model_identity(explainer).to_dict(),
         "explainer": fingerprints(explainer),
         "source": dict(source or {}),
-        "question": asked,
-        "answer": json.loads(json.dumps(e.to_dict())),
+        "question": row_question,
+        "answer": _as_json(e),
     }
     return {**content, "sha256": digest(content)}
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of the libraries that may change an answer, where they are installed."""
+    """The versions of Python and of the installed libraries that may affect an answer."""
     out = {"python": platform.python_version(), "machine": platform.machine()}
     for name in LIBRARIES:
         try:
@@ -66,7 +66,7 @@ def versions() -> dict[str, str]:
 
 
 def fingerprints(explainer: Explainer) -> dict[str, Any]:
-    """Hashes of what an explainer knows: its schema, its settings, SU and the training rows that it keeps."""
+    """Hashes of the schema, the settings, SU and the background rows of an explainer."""
     arrays = {"su": explainer.su, "background": explainer.background_rows}
     return {
         "folder": explainer.folder,
@@ -78,23 +78,29 @@ def fingerprints(explainer: Explainer) -> dict[str, Any]:
 
 
 def question(batch: Explanations, i: int) -> dict[str, Any]:
-    """What was asked about a row, as JSON has it; all that a call can set is there, also what was left as it is."""
+    """The row and all arguments of `explain`, defaults included, as JSON."""
     if len(batch.call["robust"]):
         raise GraceError("a record holds one model: leave out robust=, whose models are not part of it")
     call = {k: v for k, v in batch.call.items() if k != "robust"}
-    if batch.asked is not None:
-        call["against"] = batch.asked[i]
+    if batch.against_each is not None:
+        call["against"] = batch.against_each[i]
     filled = batch.filled.iloc[i]
     row = {name: None if filled[name] else cell for name, cell in batch[i].row.items()}
     return {"row": row, "asked": {k: _plain(v) for k, v in call.items()}}
 
 
-def ask(explainer: Explainer, known: Mapping[str, Any], least_budget: float = 0.0) -> Explanation:
-    """The answer to the question of a record."""
-    asked = dict(known["asked"])
-    asked["against"] = _against(asked.get("against"))
-    asked["budget"] = max(float(asked["budget"]), least_budget)
-    return explainer.explain([known["row"]], **asked)[0]
+def answer_question(explainer: Explainer, recorded: Mapping[str, Any], min_budget: float = 0.0) -> Explanation:
+    """The answer to a question as in `question`, with at least `min_budget` seconds for a proof."""
+    call = dict(recorded["asked"])
+    call["against"] = _against(call.get("against"))
+    call["budget"] = max(float(call["budget"]), min_budget)
+    return explainer.explain([recorded["row"]], **call)[0]
+
+
+def _as_json(e: Explanation) -> dict[str, Any]:
+    """The dict of an explanation as it is after a round trip through JSON: tuples are lists."""
+    out: dict[str, Any] = json.loads(json.dumps(e.to_dict()))
+    return out
 
 
 def _plain(value: Any) -> Any:
@@ -112,7 +118,7 @@ def _plain(value: Any) -> Any:
 
 
 def digest(content: Any) -> str:
-    """A hash of JSON that does not depend on the order of keys."""
+    """The SHA-256 of JSON, independent of the order of keys."""
     return _hash(json.dumps(content, sort_keys=True, ensure_ascii=True, default=str).encode())
 
 
@@ -122,8 +128,8 @@ def _hash(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Replay:
-    """What became of a question that was asked again: whether the answer is the same, what of the model, the schema,
-    the data and the software has changed since, and where the answers differ."""
+    """The result of a replay: whether the answer is the same, which of model, schema, data and software have changed,
+    and where the answers differ."""
 
     same: bool
     answer: Mapping[str, Any]
@@ -132,52 +138,51 @@ class Replay:
 
 
 def read_record(path: str | Path) -> dict[str, Any]:
-    """A record from a file; one that was altered is refused."""
-    found = read_json(read_text(Path(path)), str(path))
+    """Read a record from a file; an altered one raises an error."""
+    data = read_json(read_text(Path(path)), str(path))
     parts = ("model", "explainer", "question", "answer")
-    if not isinstance(found, dict) or not all(isinstance(found.get(part), dict) for part in parts):
+    if not isinstance(data, dict) or not all(isinstance(data.get(part), dict) for part in parts):
         raise GraceError(f"{path} is not a record of an explanation; grace explain --record writes one")
-    if found.get("format") != FORMAT:
-        raise GraceError(f"{path} has format {found.get('format')!r}; this version reads format {FORMAT}")
-    content = {k: v for k, v in found.items() if k != "sha256"}
-    if found.get("sha256") != digest(content):
+    if data.get("format") != FORMAT:
+        raise GraceError(f"{path} has format {data.get('format')!r}; this version reads format {FORMAT}")
+    content = {k: v for k, v in data.items() if k != "sha256"}
+    if data.get("sha256") != digest(content):
         raise GraceError(f"{path} has been altered: its content does not have the hash that it states")
-    return found
+    return data
 
 
-def replay(known: Mapping[str, Any], explainer: Explainer) -> Replay:
-    """Ask the question of a record again."""
-    changed = changes_since(known, explainer)
-    answer = json.loads(json.dumps(ask(explainer, known["question"]).to_dict()))
-    if _verdict(answer) == "open" != _verdict(known["answer"]):  # perhaps for want of time
-        answer = json.loads(json.dumps(ask(explainer, known["question"], ENOUGH).to_dict()))
-    different = _differences(_settled(known["answer"]), _settled(answer))
+def replay(recorded: Mapping[str, Any], explainer: Explainer) -> Replay:
+    """Answer the question of a record again, and compare."""
+    changed = changes_since(recorded, explainer)
+    answer = _as_json(answer_question(explainer, recorded["question"]))
+    if _verdict(answer) == "open" != _verdict(recorded["answer"]):  # its time budget may not suffice on this machine
+        answer = _as_json(answer_question(explainer, recorded["question"], REPLAY_BUDGET))
+    different = _differences(_settled(recorded["answer"]), _settled(answer))
     return Replay(not different, answer, changed, different)
 
 
-def changes_since(known: Mapping[str, Any], explainer: Explainer) -> list[str]:
-    """What is not as it was when the record was made, in words."""
+def changes_since(recorded: Mapping[str, Any], explainer: Explainer) -> list[str]:
+    """Differences between the record and the present model, explainer and software, as text."""
     out = []
-    difference = Identity.from_dict(known["model"]).difference(
-        identity_of(explainer.model, random_rows(explainer.schema, 0))
-    )
+    difference = Identity.from_dict(recorded["model"]).difference(model_identity(explainer))
     if difference:
         out.append(f"the model: {difference}")
-    words = {"schema": "the schema", "settings": "the settings", "su": "SU", "background": "the training rows kept"}
+    parts = {"schema": "the schema", "settings": "the settings", "su": "SU", "background": "the training rows kept"}
     now = fingerprints(explainer)
-    out += [f"{said} of the explainer" for part, said in words.items() if now[part] != known["explainer"].get(part)]
+    out += [f"{name} of the explainer" for part, name in parts.items() if now[part] != recorded["explainer"].get(part)]
     installed = {"grace": __version__, **versions()}
-    then = {"grace": known.get("grace"), **known.get("libraries", {})}
+    then = {"grace": recorded.get("grace"), **recorded.get("libraries", {})}
     for name in sorted({*installed, *then}):
         if installed.get(name) != then.get(name):
             out.append(f"{name} {then.get(name) or '(none)'} → {installed.get(name) or '(none)'}")
     return out
 
 
-def _against(said: Any) -> Any:
-    if not isinstance(said, Mapping) or "wanted" not in said:
-        return said
-    parts = dict(said["wanted"])
+def _against(value: Any) -> Any:
+    """The inverse of `_plain` for the argument `against`."""
+    if not isinstance(value, Mapping) or "wanted" not in value:
+        return value
+    parts = dict(value["wanted"])
     return TargetRange(**{**parts, "low": float(parts["low"]), "high": float(parts["high"])})
 
 
@@ -186,7 +191,7 @@ def _verdict(answer: Mapping[str, Any]) -> Any:
 
 
 def _settled(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer but for the time that a proof was given, and what depends on it."""
+    """The answer without the time budget of a proof and what depends on it."""
     proof = answer.get("proof")
     out = {k: v for k, v in answer.items() if k != "alternatives"}
     out["settings"] = {k: v for k, v in answer.get("settings", {}).items() if k != "budget"}
@@ -195,11 +200,11 @@ def _settled(answer: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _differences(old: Any, new: Any, place: str = "") -> list[str]:
-    """Where two answers differ, the innermost parts by name."""
+def _differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """Where two answers differ: paths to the innermost parts, with both values."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         keys = list(dict.fromkeys((*old, *new)))
-        return [d for k in keys for d in _differences(old.get(k), new.get(k), f"{place}.{k}" if place else str(k))]
+        return [d for k in keys for d in _differences(old.get(k), new.get(k), f"{path}.{k}" if path else str(k))]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [d for n, pair in enumerate(zip(old, new, strict=True)) for d in _differences(*pair, f"{place}[{n}]")]
-    return [] if old == new else [f"{place}: {json.dumps(old)[:80]} → {json.dumps(new)[:80]}"]
+        return [d for n, pair in enumerate(zip(old, new, strict=True)) for d in _differences(*pair, f"{path}[{n}]")]
+    return [] if old == new else [f"{path}: {json.dumps(old)[:80]} → {json.dumps(new)[:80]}"]

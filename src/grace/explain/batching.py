@@ -1,4 +1,4 @@
-"""Answers rows in chunks, within a memory budget and a limit on queries to a black box."""
+"""Processes rows in chunks, within a memory budget and a limit on queries to a black box."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from grace.problem.answers import NOT_ASKED, Answers
 from grace.problem.budget import Size, rows_within
 from grace.problem.settings import Settings
 from grace.problem.space import Space
-from grace.schema.features import Bools
+from grace.schema.features import Bools, Floats
 
-SPARE = 1.5  # how much more than its share a row may need
+SAFETY = 1.5  # factor on the observed number of queries per row
 
 
 @dataclass(frozen=True)
 class QueryCount:
-    """Queries to a black box: calls, rows in all of them, and which rows were left out when the limit was reached."""
+    """Queries to a black box: the number of calls, of rows in all calls, and the rows left unexplained at the limit."""
 
     calls: int
     rows: int
@@ -33,12 +33,12 @@ class QueryCount:
 
 
 def queries_so_far(model: Model) -> tuple[int, int]:
-    """Calls of a black box, and rows in all of them."""
+    """The number of calls of a black box, and of rows in all calls; 0 for other models."""
     return (model.calls, model.rows_queried) if isinstance(model, Predictor) else (0, 0)
 
 
 def rows_at_once(model: Model, space: Space, background: int, settings: Settings) -> int:
-    """How many rows the memory allows to be worked on together."""
+    """The number of rows per chunk that fits into the memory budget."""
     layers = model.module.modules() if isinstance(model, TorchModel) else ()
     size = Size(
         features=len(space.low),
@@ -57,60 +57,61 @@ def answer_within(
     solve: Callable[[Tensor], Answers],
     rows: Tensor,
     step: int,
-    most: int,
-    begun: tuple[int, int],
-    own: Tensor | None,
+    max_calls: int,
+    before: tuple[int, int],
+    scores: Tensor | None,
 ) -> tuple[Answers, QueryCount | None]:
-    """Answers to all rows, `step` at a time. With a limit `most` on the rows that a black box is queried for, the first
-    row shows what a row costs, and chunks grow as the rest allows; rows beyond the limit are marked in
-    `QueryCount.left_out`. `begun` is `queries_so_far` before the call, and `own` the scores of the rows, known where
-    there is a limit. Layers that were read off a model are compared with the model itself on every answer."""
+    """Answers to all rows, in chunks of `step` rows.
+
+    With `max_calls`, the limit on the rows for which a black box is queried, chunks start with one row and grow as the
+    observed queries per row allow; rows beyond the limit are marked in `QueryCount.left_out`. `before` is
+    `queries_so_far` at the start, and `scores` (n, k) are those of the rows, given if there is a limit. Layers that
+    were extracted from a model are checked against the model itself on every answer."""
     n = len(rows)
     every = torch.arange(n, device=rows.device)
     if not isinstance(model, Predictor):
         parts = [solve(every[i : i + step]) for i in range(0, n, step)]
-        for found in (part for first in parts for part in (first, *first.alternatives)):
-            check_layers(model, torch.as_tensor(found.contrast, device=rows.device))
+        for part in (a for first in parts for a in (first, *first.alternatives)):
+            check_layers(model, torch.as_tensor(part.contrast, device=rows.device))
         return Answers.join(parts), None
-    calls, before = begun
-    if not most:
-        found = Answers.join([solve(every[i : i + step]) for i in range(0, n, step)])
-        return found, QueryCount(model.calls - calls, model.rows_queried - before, np.zeros(n, dtype=bool))
-    model.call_limit = before + most
-    try:
-        assert own is not None
-        found, left = _rationed(model, solve, rows, own, step)
-    finally:
-        model.call_limit = None
-    return found, QueryCount(model.calls - calls, model.rows_queried - before, left)
+    calls, queried = before
+    left_out = np.zeros(n, dtype=bool)
+    if not max_calls:
+        answers = Answers.join([solve(every[i : i + step]) for i in range(0, n, step)])
+    else:
+        assert scores is not None
+        model.call_limit = queried + max_calls
+        try:
+            answers, left_out = _within_limit(model, solve, rows, scores, step)
+        finally:
+            model.call_limit = None
+    return answers, QueryCount(model.calls - calls, model.rows_queried - queried, left_out)
 
 
-def _rationed(
-    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, own: Tensor, step: int
+def _within_limit(
+    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, scores: Tensor, step: int
 ) -> tuple[Answers, Bools]:
-    """Answers within the model's limit, and which rows it left out."""
+    """Answers within the query limit of the model, and which rows it left out."""
     assert model.call_limit is not None
-    n, start, many, share = len(rows), 0, 1, 1.0
+    n, start, size, per_row = len(rows), 0, 1, 1.0
     every = torch.arange(n, device=rows.device)
-    parts, left = [], np.zeros(n, dtype=bool)
+    parts, left_out = [], np.zeros(n, dtype=bool)
     while start < n:
-        here = every[start : start + many]
-        now = model.rows_queried
+        here = every[start : start + size]
+        before = model.rows_queried
         try:
             parts.append(solve(here))
         except OutOfCallsError:
-            left[start : start + len(here)] = True
-            parts.append(_none(rows[here], own[here]))
+            left_out[start : start + len(here)] = True
+            parts.append(_unanswered(rows[here], scores[here].cpu().numpy()))
         start += len(here)
-        rest = model.call_limit - model.rows_queried
-        share = max(share, SPARE * (model.rows_queried - now) / len(here))  # an upper estimate
-        many = min(step, 2 * len(here), max(1, int(rest / share)))
-    return Answers.join(parts), left
+        per_row = max(per_row, SAFETY * (model.rows_queried - before) / len(here))  # an upper estimate
+        size = min(step, 2 * len(here), max(1, int((model.call_limit - model.rows_queried) / per_row)))
+    return Answers.join(parts), left_out
 
 
-def _none(rows: Tensor, own: Tensor) -> Answers:
-    """No answers to rows, with scores of their own, for which the model may not be asked."""
-    scores = own.cpu().numpy()
+def _unanswered(rows: Tensor, scores: Floats) -> Answers:
+    """`Answers` without success, for rows with these scores."""
     n, none = len(rows), np.zeros(len(rows), dtype=bool)
     cells = rows.cpu().numpy()
     return Answers(

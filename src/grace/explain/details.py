@@ -1,29 +1,42 @@
-"""What the text of an explanation needs beyond its answer, computed for many rows at once and cached."""
+"""Details of explanations that need model calls, computed for many rows at once and cached: the span of each changed
+number, medians of the new class, and the diagnosis of misses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from grace.explain.batching import queries_so_far
 from grace.explain.diagnosis import LimitChange, diagnose
-from grace.explain.spans import ASKED_PER_CELL, spans_of_answers
+from grace.methods.profiles import ASKED, profiles_of
 from grace.problem.answers import Answers
+from grace.problem.decimals import Decimals, digits_of
+from grace.problem.goal import Against, Between, Goal
+from grace.problem.numpy_or_torch import to_native
+from grace.problem.problem import Problem
 from grace.schema.features import Bools, Floats
+from grace.schema.schema import Schema
+from grace.text.vocabulary import Range
 
 if TYPE_CHECKING:
+    from grace.explain.explainer import Explainer
     from grace.explain.explanations import Explanations
 
 Result = TypeVar("Result")
 SPAN_BLOCK = 256  # rows whose spans are computed together
+BRITTLE = 0.01  # spreads beyond the new value within which a brittle change misses the goal
+CALLS_PER_CELL = ASKED + 2  # rows that a black box is queried for, per changed cell
 
 
 class Details:
-    """Spans of changed values, medians of the new class, and the diagnosis of misses. `place` is 0 for the first
-    answers of a batch, and counts its alternatives."""
+    """Spans, class medians and diagnosis of a batch. `rank` is 0 for the first answers, and counts the alternatives.
+    A black box is not queried for more rows than its limit allows: what that leaves out is unknown (NaN)."""
 
     def __init__(self, batch: Explanations) -> None:
         self.batch = batch
@@ -38,30 +51,29 @@ class Details:
         """For each row without an answer, which limits would have to be lifted."""
         return diagnose(self.batch)
 
-    def class_medians(self, place: int, answers: Answers) -> Floats:
-        """Medians of class Y in the changed numbers (n, d), see `ModelView.class_medians`; NaN where the model may not
-        be queried so often."""
-        if place not in self._medians:
-            known = np.full_like(answers.contrast, np.nan)
+    def class_medians(self, rank: int, answers: Answers) -> Floats:
+        """Medians of the new class in the changed numbers (n, d), see `ModelView.class_medians`."""
+        if rank not in self._medians:
+            medians = np.full_like(answers.contrast, np.nan)
             if self._may_query(len(answers.rows)):
-                known = self._counted(lambda: self.batch.explainer.class_medians(answers))
-            self._medians[place] = known
-        return self._medians[place]
+                medians = self._counted(lambda: self.batch.explainer.class_medians(answers))
+            self._medians[rank] = medians
+        return self._medians[rank]
 
-    def spans(self, i: int, place: int, answers: Answers) -> tuple[Floats, Bools]:
-        """`spans_of_answers` of row i; unknown where the model may not be queried so often."""
+    def spans(self, i: int, rank: int, answers: Answers) -> tuple[Floats, Bools]:
+        """The spans (d, 2) of row i, and which of its changes are brittle (d,); see `spans_of`."""
         block, at = divmod(i, SPAN_BLOCK)
-        if (block, place) not in self._spans:
+        if (block, rank) not in self._spans:
             here = slice(block * SPAN_BLOCK, (block + 1) * SPAN_BLOCK)
             shape = answers.contrast[here].shape
             found = np.full((*shape, 2), np.nan), np.zeros(shape, dtype=bool)
-            if self._may_query(ASKED_PER_CELL * int(answers.changed[here].sum())):
+            if self._may_query(CALLS_PER_CELL * int(answers.changed[here].sum())):
                 batch = self.batch
                 found = self._counted(
                     lambda: spans_of_answers(batch.explainer, batch.schema, answers, here, batch.target_ranges)
                 )
-            self._spans[block, place] = found
-        spans, brittle = self._spans[block, place]
+            self._spans[block, rank] = found
+        spans, brittle = self._spans[block, rank]
         return spans[at], brittle[at]
 
     def _may_query(self, rows: int) -> bool:
@@ -70,7 +82,53 @@ class Details:
 
     def _counted(self, compute: Callable[[], Result]) -> Result:
         """The result, with the rows that a black box was queried for added to `queries`."""
-        begun = queries_so_far(self.batch.explainer.model)[1]
+        before = queries_so_far(self.batch.explainer.model)[1]
         out = compute()
-        self.queries += queries_so_far(self.batch.explainer.model)[1] - begun
+        self.queries += queries_so_far(self.batch.explainer.model)[1] - before
         return out
+
+
+def spans_of(problem: Problem, contrast: Tensor) -> tuple[Tensor, Tensor]:
+    """The interval (n, d, 2) around each changed number in which the goal stays reached if it alone varies; NaN
+    elsewhere. Its ends are rounded inwards to the decimals of the text, or are the ends of the domain, and are checked
+    by the model. Also which changes (n, d) are brittle: less than `BRITTLE` spreads beyond the new value, as seen from
+    the row, the goal is missed."""
+    out = contrast.new_full((*contrast.shape, 2), torch.nan)
+    brittle = torch.zeros_like(contrast, dtype=torch.bool)
+    row, column = torch.nonzero((contrast != problem.rows) & problem.space.is_numeric, as_tuple=True)
+    if len(row) == 0:
+        return out, brittle
+    part, rows, at = problem.select(row), contrast[row], column[:, None]
+    x, value, bottom, top = (t.gather(1, at) for t in (part.rows, rows, part.low, part.high))
+    low, high = (end[:, None] for end in profiles_of(part, rows, column).around(value[:, 0]))
+    ends = tuple(to_native(t) for t in (low, high, value))
+    grid = Decimals.of(digits_of(problem.space, at, torch.zeros_like(row), *ends))
+    below = torch.where(low == bottom, low, torch.as_tensor(grid.values(grid.ceil(ends[0]))))
+    above = torch.where(high == top, high, torch.as_tensor(grid.values(grid.floor(ends[1]))))
+    below, above = torch.minimum(below, value), torch.maximum(above, value)
+    tried = rows[:, None].repeat(1, 2, 1).scatter_(2, at[:, None].expand(-1, 2, 1), torch.stack([below, above], dim=1))
+    out[row, column] = torch.where(part.reached(tried), torch.cat([below, above], dim=1), value)
+    integer = problem.space.is_integer[at]
+    fails_up, fails_down = torch.where(integer, high.floor() + 1, high), torch.where(integer, low.ceil() - 1, low)
+    room = torch.where(value > x, fails_up - value, value - fails_down)
+    ended = torch.where(value > x, high == top, low == bottom)
+    brittle[row, column] = (~ended & (room < (BRITTLE - 1e-9) * problem.space.spread[at]))[:, 0]
+    return out, brittle
+
+
+def spans_of_answers(
+    explainer: Explainer, schema: Schema, answers: Answers, here: slice, target_ranges: Sequence[Range] | None
+) -> tuple[Floats, Bools]:
+    """`spans_of` the answers to some rows, for the class of each contrastive row, or for its target range. Not computed
+    for rows in which other features follow the changed ones."""
+    rows, contrast = (explainer.tensor(part[here]) for part in (answers.rows, answers.contrast))
+    follows = torch.as_tensor(answers.followed[here].any(axis=1), device=rows.device)
+    contrast = torch.where(follows[:, None], rows, contrast)
+    goal: Goal = Against(explainer.tensor(answers.after[here]).argmax(dim=1))
+    if target_ranges is not None:
+        low = [-torch.inf if r["low"] is None else r["low"] for r in target_ranges[here]]
+        high = [torch.inf if r["high"] is None else r["high"] for r in target_ranges[here]]
+        goal = Between(rows.new_tensor(low), rows.new_tensor(high), explainer.spread())
+    settings = replace(explainer.settings, method="search", gamma=1.0)
+    found, brittle = spans_of(explainer._problem(rows, goal, schema, settings), contrast)
+    return found.cpu().numpy(), brittle.cpu().numpy()

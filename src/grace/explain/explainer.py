@@ -1,4 +1,4 @@
-"""The explainer: schema, model, method, polish, verification, explanation."""
+"""Explainer: a model with schemas, background rows and settings, and its method `explain`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from grace.schema.rules.keeping import has_unlearnt_values, with_learnt_values
 from grace.schema.schema import Schema
 from grace.schema.sources import complete, schemas, source_of
 
-MOST_KEPT = 10**9  # training rows
+MAX_KEEP = 10**9  # training rows
 Codes = npt.NDArray[np.int64]
 Contrast = Value | TargetRange
 
@@ -57,12 +57,12 @@ class Explainer:
         explainer = grace.Explainer(model, train, target="class")
         print(explainer.explain(row)[0])
 
-    `model` is a network trained here, or anything that `grace.wrap` takes.
-    `train` (a frame, or the path of a Parquet table of any size) gives the ranges, SU and the background rows: of more
-    than `keep` training rows, as many drawn by `seed` are kept for `nearest`, `local` and what is typical (see
-    `training_rows` and `background_rows`), and SU is that of as many as `su_rows`. Without it, pass a
-    complete `schema`; then the methods that need training rows are not available, and gamma must be 1. `rules` are
-    added to those of the schema.
+    model   a model of `grace.training.fit`, or anything that `grace.wrap` accepts
+    train   a frame, or the path of a Parquet table of any size: for ranges, SU and background rows. Without it, pass a
+            complete `schema`; methods that need training rows are then not available, and gamma must be 1
+    keep    maximal number of background rows, drawn with `seed` from the training rows: for `nearest`, `local` and
+            typical values (see `training_rows` and `background_rows`). SU is computed from `su_rows` of them
+    rules   added to those of the schema
     """
 
     def __init__(
@@ -79,28 +79,28 @@ class Explainer:
         rules: Sequence[Ruling] = (),
         **settings: Any,
     ) -> None:
-        whole_number("keep", plain(keep), 1, MOST_KEPT)
+        whole_number("keep", plain(keep), 1, MAX_KEEP)
         whole_number("seed", plain(seed), 0, MAX_SEED)
-        known = wrap(model)
+        wrapped = wrap(model)
         chosen = settings_of(Settings(), settings)
-        like = known.schema if schema is None else schema
-        known = known if device is None else known.on(device_of(device))
+        like = wrapped.schema if schema is None else schema
+        wrapped = wrapped if device is None else wrapped.on(device_of(device))
         if len(rules):
             like = (Schema(features=(), target=target) if like is None else like).with_rules(*rules_of(rules))
-        known = known if like is None else grouped(known, like)
+        wrapped = wrapped if like is None else grouped(wrapped, like)
         background = Background()
         if train is None:
-            one = complete_schema(like, domain)
-            every = {one.domain: one}
-            known = bind(known, one, random_rows(one, seed), seed)
+            full = complete_schema(like, domain)
+            every = {full.domain: full}
+            wrapped = bind(wrapped, full, random_rows(full, seed), seed)
         else:
             source = source_of(train, () if like is None else like.columns)
-            own = domain if domain is not None else "central" if like is None else like.domain
-            gaps = takes_missing(known, source, target, like)
-            every = schemas(source, target, domains=("central", "minmax", own), like=like, gaps=gaps)
-            one = every[own]
-            known, background = Background.from_source(known, one, source, seed, keep)
-        self._assemble(known, one, every, background, chosen)
+            default = domain if domain is not None else "central" if like is None else like.domain
+            gaps = takes_missing(wrapped, source, target, like)
+            every = schemas(source, target, domains=("central", "minmax", default), like=like, gaps=gaps)
+            full = every[default]
+            wrapped, background = Background.from_source(wrapped, full, source, seed, keep)
+        self._assemble(wrapped, full, every, background, chosen)
 
     @classmethod
     def from_saved(
@@ -112,11 +112,11 @@ class Explainer:
         settings: Settings,
         folder: str,
     ) -> Explainer:
-        """The explainer of a model with what was saved of it in a folder; see `grace.load`."""
-        one = complete_schema(schema, schema.domain)
-        known = bind(grouped(wrap(model), one), one, random_rows(one, 0))
+        """The explainer of a model with the parts that were saved in a folder; see `grace.load`."""
+        full = complete_schema(schema, schema.domain)
+        bound = bind(grouped(wrap(model), full), full, random_rows(full, 0))
         explainer = cls.__new__(cls)
-        explainer._assemble(known, one, schemas, background, settings, folder)
+        explainer._assemble(bound, full, schemas, background, settings, folder)
         return explainer
 
     def _assemble(
@@ -133,10 +133,19 @@ class Explainer:
         self.use(model, background)
 
     def use(self, model: Model, background: Background | None = None) -> None:
-        """Go on with another form of the model, such as on another device, or another background."""
-        self.model = model
-        self.background: Background = self.background if background is None else background
-        self._view = ModelView(self.model, self.schema, self.schemas, self.background)
+        """Replace the model, for instance by itself on another device, or the background."""
+        background = self.background if background is None else background
+        self._view = ModelView(model, self.schema, self.schemas, background)
+
+    @property
+    def model(self) -> Model:
+        """The wrapped model; replaced by `use`."""
+        return self._view.model
+
+    @property
+    def background(self) -> Background:
+        """SU and the background rows; replaced by `use`."""
+        return self._view.background
 
     @property
     def su(self) -> Floats | None:
@@ -145,17 +154,17 @@ class Explainer:
 
     @property
     def background_rows(self) -> Floats | None:
-        """The training rows that are kept, encoded."""
+        """The background rows, encoded: a sample of the training rows."""
         return self.background.rows
 
     @property
     def training_rows(self) -> int:
-        """How many training rows there were."""
+        """The number of training rows."""
         return self.background.training_rows
 
     @property
     def su_rows(self) -> int:
-        """How many of them SU was computed from."""
+        """The number of training rows from which SU was computed."""
         return self.background.su_rows
 
     # -- explaining ---------------------------------------------------------------------------
@@ -177,15 +186,14 @@ class Explainer:
         rules: Sequence[Ruling] | None = None,
         **settings: Any,
     ) -> Explanations:
-        """Contrastive rows for a DataFrame, Series, dict, list of dicts, or array with the model's columns in order.
-        Further columns, such as an id, are kept beside the answers.
+        """Explain rows: a DataFrame, Series, dict, list of dicts, or array with the model's columns in order. Further
+        columns, such as an id, are copied to the tables of the answers.
 
-        `against` names the class to contrast with, or for a model that predicts a number what it should have been
-        (`grace.above`, `below`, `within`, `by`), one for all rows or one per row. `frozen`, `only`,
-        `protected`, `increase_only`, `decrease_only`, `ranges` and `costs` limit what may change (see
-        `Schema.constrain`). Answers hold for the models in `robust` too, and keep `rules`: by default those of the
-        schema, see `grace.rules`. Settings given here hold for this call only; with `missing="fill"`, missing cells
-        that the model does not take are filled in as in training, and noted.
+        `against` is the class to contrast with, or for a regression the target range (`grace.above`, `below`, `within`,
+        `by`), one for all rows or one per row. `frozen`, `only`, `protected`, `increase_only`, `decrease_only`,
+        `ranges` and `costs` limit the changes (see `Schema.constrain`). Answers also hold for the models in `robust`,
+        and satisfy `rules`: by default those of the schema, see `grace.rules`. `settings` apply to this call only; with
+        `missing="fill"`, missing cells that the model does not accept are imputed as in training, and noted.
         """
         chosen = settings_of(self.settings, settings)
         self.model.refresh()
@@ -206,10 +214,10 @@ class Explainer:
         filled = np.isnan(encoded)
         if filled.any():
             encoded = imputed(schema.features, encoded)
-        begun = queries_so_far(self.model)
+        queries = queries_so_far(self.model)
         x = self.tensor(encoded)
-        own = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
-        goal = goal_of(self._view, x, against, chosen, own)
+        scores = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
+        goal = goal_of(self._view, x, against, chosen, scores)
         required = requirements(self._view, schema, robust, chosen)
 
         def solve(here: Tensor) -> Answers:
@@ -217,10 +225,10 @@ class Explainer:
             host_rows = None if x.is_cpu or required.realism else encoded[int(here[0]) : int(here[-1]) + 1]
             return required.to_row_answers(answer(problem, chosen, host_rows))
 
-        known = self._view.background_rows if METHODS[chosen.method].wants_background else None
-        step = rows_at_once(self.model, self._space(schema), 0 if known is None else len(known.rows), chosen)
+        background = self._view.background_rows if METHODS[chosen.method].wants_background else None
+        step = rows_at_once(self.model, self._space(schema), 0 if background is None else len(background.rows), chosen)
         try:
-            found, spent = answer_within(self.model, solve, x, step, chosen.max_calls, begun, own)
+            answers, query_count = answer_within(self.model, solve, x, step, chosen.max_calls, queries, scores)
         except LayersDifferError as difference:
             sample = encoded if self.background_rows is None else self.background_rows
             model = without_layers(self.model, self.schema, sample[:SAMPLE], difference)
@@ -229,7 +237,7 @@ class Explainer:
         call = {**vars(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         call["rules"] = rules
         extra = extra_of(schema, frame)
-        return Explanations(self, found, schema, frame.index, call, spent, filled, required.realism, extra)
+        return Explanations(self, answers, schema, frame.index, call, query_count, filled, required.realism, extra)
 
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""
@@ -267,7 +275,7 @@ class Explainer:
         )
 
     def explain_file(self, path: Any, out: Any, **how: Any) -> Any:
-        """Explain a Parquet or CSV file of any size into a folder, as a job that survives; see `grace.scale.run`."""
+        """Explain a Parquet or CSV file of any size into a folder, as a resumable job; see `grace.scale.run`."""
         from grace.scale import run
 
         return run(self, path, out, **how)
@@ -288,28 +296,28 @@ class Explainer:
                 raise GraceError(
                     f"domain={domain!r} needs training rows; this explainer has {join_first(self.schemas)}"
                 )
-            seen = self.background.source or source_of(self.schema.decode(self.background_rows))
-            self.schemas |= schemas(seen, domains=(domain,), like=self.schema)
+            source = self.background.source or source_of(self.schema.decode(self.background_rows))
+            self.schemas |= schemas(source, domains=(domain,), like=self.schema)
         return self.schemas[domain]
 
     def su_raw(self) -> Floats:
-        """SU on raw values, where every float is its own symbol: the reading behind the paper's figures."""
+        """SU (d, d) on raw values, each distinct number being a symbol, as in the paper's tables."""
         return self.background.su_raw
 
     def class_medians(self, answers: Answers) -> Floats:
-        """The median of the class of each contrastive row, see `ModelView.class_medians`."""
+        """Medians (n, d) of the class of each contrastive row, see `ModelView.class_medians`."""
         return self._view.class_medians(answers)
 
     def spread(self) -> float:
-        """The unit of a model that predicts a number; without training rows, 1."""
+        """The spread of the predictions of a regression; 1 without training rows."""
         return self._view.spread
 
     def background_scores(self) -> Floats | None:
-        """The scores of the background rows; None if there are none."""
+        """The scores (m, k) of the background rows; None if there are none."""
         return self._view.background_scores()
 
     def background_classes(self) -> Codes | None:
-        """The class that the model gives each background row, as positions; None if there are none."""
+        """The predicted class (m,) of each background row, as a position; None if there are none."""
         scores = self.background_scores()
         return None if scores is None else scores.argmax(axis=1)
 
@@ -318,9 +326,9 @@ class Explainer:
         return self._view.typicality()
 
     def dependence(self, follow: Follow = True) -> list[Dependence]:
-        """What would follow by association in training rows, and how well it is explained."""
-        taken = [self.schema.names[d.column] for d in deciding(self.schema, self.schema.rules)]
-        return learnt(self._view.learner, self.schema, follow, taken)
+        """The regressions of features that follow others in the training rows, with their quality of fit."""
+        determined = [self.schema.names[d.column] for d in deciding(self.schema, self.schema.rules)]
+        return learnt(self._view.learner, self.schema, follow, determined)
 
     def tensor(self, rows: Floats) -> Tensor:
         return self._view.tensor(rows)
@@ -338,11 +346,11 @@ class Explainer:
         save(self, directory, background=background)
 
     def __repr__(self) -> str:
-        s, kept = self.settings, ""
+        s, rows = self.settings, ""
         if self.background_rows is not None and len(self.background_rows) < self.training_rows:
-            kept = f", {len(self.background_rows):,} of {self.training_rows:,} training rows kept"
-        kept += f", SU from {self.su_rows:,}" if 0 < self.su_rows < self.training_rows else ""
+            rows = f", {len(self.background_rows):,} of {self.training_rows:,} training rows kept"
+        rows += f", SU from {self.su_rows:,}" if 0 < self.su_rows < self.training_rows else ""
         return (
             f"<Explainer: {len(self.schema)} features, {len(self.model.classes) or 'no'} classes, method={s.method!r}, "
-            f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}{kept}>"
+            f"max_features={s.max_features}, gamma={s.gamma}, domain={self.schema.domain!r}{rows}>"
         )

@@ -1,4 +1,4 @@
-"""One explanation: the pair (x, x̃) and what follows from it."""
+"""One explanation: the row x, the contrastive row x̃, and what is derived from them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from grace.pictures.backdrop import Backdrop
 
 
+DEFERRED = ("changes", "miss", "remarks", "typical", "words")
+"""Fields that may need model calls; `Explanation.deferred` computes them on first access."""
+
+
 @dataclass(frozen=True)
 class Change:
-    """A changed feature, with its old and new value. `span` has the lowest and the highest value of a number between
-    which, the other changes being as they are, the model's answer stays the same; None where that is not known."""
+    """A changed feature with its old and new value. `span` is the interval of a number in which the prediction stays
+    the same, given the other changes; None if it is unknown."""
 
     feature: Feature
     old: Value
@@ -46,7 +50,7 @@ class Change:
 
     @property
     def to_the_end(self) -> bool:
-        """Whether the model's answer stays the same from the new value to the end of the range in its direction."""
+        """Whether the prediction stays the same from the new value to the end of the range in the same direction."""
         if self.span is None or not isinstance(self.feature, Numeric):
             return False
         low, high = self.feature.bounds
@@ -59,9 +63,9 @@ class Change:
         old, new = sentence.value(self.feature, self.old), sentence.value(self.feature, self.new)
         return f"{sentence.phrase(self.feature)}: {old} → {new}"
 
-    def in_language(self, own: str, code: str) -> Change:
-        """The same with the feature's words in the language `code`; `own` is the one that it has now."""
-        return replace(self, feature=feature_words(self.feature, own, code))
+    def in_language(self, current: str, code: str) -> Change:
+        """The change with the words of the feature in the language `code` instead of `current`."""
+        return replace(self, feature=feature_words(self.feature, current, code))
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -82,12 +86,11 @@ class Change:
 class Explanation:
     """Why X rather than Y, for one row.
 
-    `miss` is the reason for having no answer and `remarks` what a reader should know about the row, both in
-    terms that any language can say; `reason` and `notes` say them. `typical` has the medians of the changed
-    numbers among training rows of class Y, if with them, too, the model says Y. Of a model that predicts a number,
-    `original_class` and `contrast_class` are what it predicts, and `wanted` is what was asked for. `sure` is whether
-    the model says how sure it is: of one that only names classes, `before` and `after` are empty. `cutoffs` are the
-    probabilities from which on classes are decided, by class, where it is not the most probable one.
+    `miss` is the record of why there is no answer, and `remarks` are records about the row; `reason` and `notes` are
+    their texts. `typical` has the medians of the changed numbers among training rows of class Y, if the model predicts
+    Y for them, too. For a regression, `original_class` and `contrast_class` are predicted numbers, and `wanted` is the
+    target range. `sure` is whether the model has probabilities; otherwise `before` and `after` are empty. `cutoffs` are
+    the probabilities above which classes are predicted, if it is not the most probable class that is predicted.
     """
 
     row: Mapping[str, Any]  # None where a cell is missing
@@ -111,13 +114,37 @@ class Explanation:
     cutoffs: tuple[tuple[Value, float], ...] = ()
     wanted: Mapping[str, float | None] | None = None
     alternatives: tuple[Explanation, ...] = ()
-    follow_on: tuple[Change, ...] = ()  # what moves along, see `grace.problem.requirements.consequences`
+    follow_on: tuple[Change, ...] = ()  # consequences of the changes, see `grace.problem.requirements.consequences`
     protected: tuple[str, ...] = ()  # features that were protected in this call
-    behind: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
+    make_backdrop: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def deferred(cls, compute: Callable[[], Mapping[str, Any]], **known: Any) -> Explanation:
+        """An explanation with the fields `known`; `compute` returns the `DEFERRED` ones when one of them is read."""
+        unknown: dict[str, Any] = dict.fromkeys(DEFERRED)
+        out = cls(**known, **unknown)
+        for name in DEFERRED:
+            del out.__dict__[name]
+        out.__dict__["_compute"] = compute
+        return out
+
+    def computed(self) -> Explanation:
+        """This explanation, with its deferred fields computed now, as in a thread that may call the model."""
+        _ = self.words
+        return self
+
+    if not TYPE_CHECKING:  # mypy would accept any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            compute = self.__dict__.get("_compute")
+            if name not in DEFERRED or compute is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.__dict__.update(compute())
+            return self.__dict__[name]
 
     @property
     def contrast(self) -> dict[str, Any]:
-        """The contrastive row x̃; the original row where none was found."""
+        """The contrastive row x̃; the original row if there is none."""
         return {**self.row, **{c.name: c.new for c in (*self.changes, *self.follow_on)}}
 
     @property
@@ -155,54 +182,54 @@ class Explanation:
     ) -> str:
         """The explanation as a sentence.
 
-        style     "exact", "magnitude" or "relative"; "auto" suits the kind of each number; None takes the
-                  `style` in the schema, else "exact"
-        language  a code among `grace.languages.names()`; None takes that of the schema
+        style     "exact", "magnitude" or "relative"; "auto" by the kind of each number; None for the `style`
+                  in the schema, else "exact"
+        language  a code among `grace.languages.names()`; None for that of the schema
         template  "had": what would have had to be different; "because": what made the difference;
                   "typical": the same beside what is typical of the other class, where that is true
         seed      0 for the first sentence of the template (None: "had"), else one drawn for each row
-        hedge     say how sure the model is
+        hedge     add the probabilities
         """
         return sentence.sentence(self, style, language, template, seed, hedge)
 
     @property
     def reason(self) -> str:
-        """Why there is no answer; empty where there is one."""
+        """Why there is no answer; empty if there is one."""
         return sentence.reason(self, self.words.language)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know about the row."""
+        """Notes about the row."""
         return sentence.notes(self, self.words.language)
 
     def in_language(self, code: str) -> Explanation:
-        """The same with all its words in another language: sentence, reason, notes, pictures and page."""
-        own = self.words.language
-        if code == own:
+        """The explanation with all words in another language: sentence, reason, notes, pictures and page."""
+        current = self.words.language
+        if code == current:
             return self
-        said = [self.original_class, *([] if self.contrast_class is None else [self.contrast_class])]
+        predictions = [self.original_class, *([] if self.contrast_class is None else [self.contrast_class])]
         words = schema_words(self.words, code)
         return replace(
             self,
-            words=with_class_words(words, self.task, self.classes, said, self.wanted),
-            changes=tuple(c.in_language(own, code) for c in self.changes),
-            follow_on=tuple(c.in_language(own, code) for c in self.follow_on),
+            words=with_class_words(words, self.task, self.classes, predictions, self.wanted),
+            changes=tuple(c.in_language(current, code) for c in self.changes),
+            follow_on=tuple(c.in_language(current, code) for c in self.follow_on),
             alternatives=tuple(e.in_language(code) for e in self.alternatives),
         )
 
     # -- pictures -----------------------------------------------------------------------------
 
     def backdrop(self) -> Backdrop | None:
-        """What pictures show behind the changes: training rows and the model's answers along them. Looked up
-        on first use; None without changes, or if it was not kept with the explanation."""
-        if self.behind is None or not self.changes:
+        """What pictures show behind the changes: training rows and predictions along the changed features. Computed on
+        first use; None without changes, or for an explanation that was read from JSON without it."""
+        if self.make_backdrop is None or not self.changes:
             return None
-        found = self.behind()
-        object.__setattr__(self, "behind", lambda: found)
-        return found
+        backdrop = self.make_backdrop()
+        object.__setattr__(self, "make_backdrop", lambda: backdrop)
+        return backdrop
 
     def plot(self, *, width: float = 760, theme: str = "light") -> Figure:
-        """The explanation at one glance, as a matplotlib figure (the extra `plot`)."""
+        """The explanation as a matplotlib figure (requires the extra `plot`)."""
         from grace.pictures import figure
 
         return figure(self, self.backdrop(), width=width, theme=theme)
@@ -225,8 +252,8 @@ class Explanation:
         return fragment(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the way back to the explainer, which holds training rows."""
-        return {**self.__dict__, "behind": None}
+        """All fields except `make_backdrop`, which refers to the explainer and so to training rows."""
+        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "make_backdrop": None}
 
     def __str__(self) -> str:
         return self.text()
@@ -242,9 +269,9 @@ class Explanation:
     # -- JSON ---------------------------------------------------------------------------------
 
     def to_dict(self, *, backdrop: bool = False) -> dict[str, Any]:
-        """Everything as JSON has it; with `backdrop`, also what its pictures need, which includes some values
-        of training rows where two numbers change."""
-        behind = self.backdrop() if backdrop else None
+        """All fields and texts as JSON; with `backdrop`, also what pictures need, which includes values of training
+        rows if two numbers change."""
+        drawn = self.backdrop() if backdrop else None
         return {
             "text": self.text(),
             "success": self.success,
@@ -274,25 +301,25 @@ class Explanation:
             "settings": dict(self.settings),
             "words": self.words.to_dict(),
             "alternatives": [e.to_dict(backdrop=backdrop) for e in self.alternatives],
-            **({} if behind is None else {"backdrop": behind.to_dict()}),
+            **({} if drawn is None else {"backdrop": drawn.to_dict()}),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
-        """The explanation that `to_dict` wrote."""
-        known = {f.name for f in fields(cls)} - {"behind"}
-        parts = {k: v for k, v in explanation_parts(data).items() if k in known}
+        """The inverse of `to_dict`."""
+        names = {f.name for f in fields(cls)} - {"make_backdrop"}
+        parts = {k: v for k, v in explanation_parts(data).items() if k in names}
         if data.get("backdrop") is not None:
             from grace.pictures.backdrop import Backdrop
 
-            found = Backdrop.from_dict(data["backdrop"])
-            parts["behind"] = lambda: found
+            drawn = Backdrop.from_dict(data["backdrop"])
+            parts["make_backdrop"] = lambda: drawn
         for name in ("changes", "follow_on"):
             parts[name] = tuple(Change.from_dict(c) for c in parts.get(name, ()))
         parts["alternatives"] = tuple(cls.from_dict(e) for e in parts.get("alternatives", ()))
         parts["words"] = Schema.from_dict(parts["words"])
         if not parts.get("sure", True):
-            parts["before"] = parts["after"] = ()  # stood in files for scores that are no probabilities
+            parts["before"] = parts["after"] = ()  # older files have scores that are no probabilities
         return cls(**parts)
 
     def to_json(self, *, backdrop: bool = False) -> str:

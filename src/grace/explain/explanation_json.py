@@ -1,4 +1,4 @@
-"""The JSON of an explanation: which parts it has, of which types, and what has to hold between them."""
+"""Validates the JSON of an explanation: its parts, their types, and their consistency."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grace.schema.parsing import Bound, fitted
 from grace.schema.schema_file import feature_from_dict
 
 LIMITS = ("method", *ORDER)
-LISTED = ("free", "rules")  # the limits whose values are names
+LISTS = ("free", "rules")  # limits whose values are lists of names
 REMARKS = {
     "known missing": ("feature",),
     "filled": ("feature", "value"),
@@ -22,7 +22,7 @@ REMARKS = {
     "rule": ("rule",),
     "brittle": ("feature",),
 }
-"""What a remark may be about, and the parts that it then has."""
+"""The kinds of remarks, and the parts of each."""
 
 
 class ChangeJson(TypedDict):
@@ -32,7 +32,7 @@ class ChangeJson(TypedDict):
     span: NotRequired[tuple[Bound, Bound] | None]
 
 
-class WayJson(TypedDict):
+class LimitChangeJson(TypedDict):
     limit: str
     value: NotRequired[Value | list[str] | None]
 
@@ -44,7 +44,7 @@ class MissJson(TypedDict):
     domain: NotRequired[Domain]
     confidence: NotRequired[float]
     against: NotRequired[Value | Mapping[str, Any] | None]
-    ways: NotRequired[list[WayJson]]
+    ways: NotRequired[list[LimitChangeJson]]
 
 
 class ProofJson(TypedDict):
@@ -105,30 +105,30 @@ class ExplanationJson(TypedDict):
 
 
 def explanation_parts(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of an explanation as JSON has them, checked."""
+    """The parts of the JSON of an explanation, validated."""
     parts: dict[str, Any] = fitted(data, ExplanationJson, "the explanation")
-    sure, number = parts.get("sure", True), parts.get("task", "classification") == "regression"
+    sure, regression = parts.get("sure", True), parts.get("task", "classification") == "regression"
     labels, ends = parts["classes"], (parts["original_class"], parts["contrast_class"])
-    if number != (parts.get("wanted") is not None):
+    if regression != (parts.get("wanted") is not None):
         raise GraceError("the explanation is damaged: `wanted` goes with a regression, and only with that")
-    if number and not all(isinstance(end, int | float) for end in ends if end is not None):
+    if regression and not all(isinstance(end, int | float) for end in ends if end is not None):
         raise GraceError("the explanation is damaged: what a regression predicts is not a number")
-    if number and not parts["wanted"]["spread"] > 0:
+    if regression and not parts["wanted"]["spread"] > 0:
         raise GraceError("the explanation is damaged: the spread of predictions is not positive")
-    if not number and any(end is not None and end not in labels for end in ends):
+    if not regression and any(end is not None and end not in labels for end in ends):
         raise GraceError("the explanation is damaged: its classes are not among those of the model")
     if any(label not in labels or not 0 < share < 1 for label, share in parts.get("cutoffs", ())):
         raise GraceError("the explanation is damaged: its cut-offs are not probabilities of its classes")
-    if sure and any(len(parts[name]) != (1 if number else len(labels)) for name in ("before", "after")):
+    if sure and any(len(parts[name]) != (1 if regression else len(labels)) for name in ("before", "after")):
         raise GraceError("the explanation is damaged: `before` and `after` have not one number per class")
     complete = ends[1] is not None and len(parts["changes"]) > 0
     if parts["success"] == (parts["miss"] is not None) or (parts["success"] and not complete):
         raise GraceError("the explanation is damaged: it has an answer or the reason why there is none, not both")
-    for way in (parts["miss"] or {}).get("ways", ()):
-        if way["limit"] not in LIMITS or set(way) - {"limit", "value"}:
-            raise GraceError(f"the explanation is damaged: there is no limit {way['limit']!r} to lift")
-        if (way["limit"] in LISTED) != isinstance(way.get("value"), list) or way.get("value") == []:
-            raise GraceError(f"the explanation is damaged: the way out by {way['limit']!r} has another value")
+    for change in (parts["miss"] or {}).get("ways", ()):
+        if change["limit"] not in LIMITS or set(change) - {"limit", "value"}:
+            raise GraceError(f"the explanation is damaged: there is no limit {change['limit']!r} to lift")
+        if (change["limit"] in LISTS) != isinstance(change.get("value"), list) or change.get("value") == []:
+            raise GraceError(f"the explanation is damaged: the way out by {change['limit']!r} has another value")
     for remark in parts["remarks"]:
         if set(remark) != {"what", *REMARKS.get(remark["what"], ("unknown",))}:
             raise GraceError(f"the explanation is damaged: it has an unknown remark {remark['what']!r}")
@@ -136,7 +136,7 @@ def explanation_parts(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def change_parts(data: Mapping[str, Any]) -> tuple[Feature, Value, Value, tuple[float, float] | None]:
-    """Feature, old and new value, and span of a change, checked."""
+    """Feature, old and new value, and span of a change, validated."""
     parts = fitted(data, ChangeJson, "a change")
     feature = feature_from_dict(parts["schema"])
     for name in ("old", "new"):

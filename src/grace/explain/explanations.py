@@ -1,23 +1,30 @@
-"""A batch of explanations, kept as arrays until one of them is looked at."""
+"""A batch of explanations as arrays, and tables and pictures of the whole."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
 
+from grace.explain.answer_parts import (
+    cell_of,
+    changes_of,
+    mentioned,
+    miss_record,
+    proof_record,
+    protected_in,
+    remarks,
+)
 from grace.explain.answer_table import answer_table, extra_cells
 from grace.explain.batching import QueryCount
-from grace.explain.changes import cell_of, changes_of, remarks
 from grace.explain.details import Details
 from grace.explain.explanation import Explanation
 from grace.explain.metrics import Metrics, measure
-from grace.explain.proof_record import mentioned, miss_record, proof_record, protected_in
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.pictures.backdrop import MAX_CHANGES_SHOWN, Backdrop
 from grace.pictures.compute_backdrop import compute_backdrop
@@ -48,13 +55,13 @@ class Explanations:
         call: Mapping[str, Any],
         spent: QueryCount | None = None,
         filled: Bools | None = None,
-        realism: Consequences | None = None,
+        consequences: Consequences | None = None,
         extra: pd.DataFrame | None = None,
     ) -> None:
         self.answers = answers
         self._filled = np.zeros(answers.rows.shape, dtype=bool) if filled is None else filled
         self.spent = spent
-        self.realism = realism
+        self.consequences = consequences
         self.schema = schema
         self.index = index
         self._extra = extra
@@ -72,20 +79,20 @@ class Explanations:
         return replace(self.schema, features=(), rules=())
 
     @cached_property
-    def asked(self) -> list[Any] | None:
-        """What each row is contrasted with, where that was said row by row."""
+    def against_each(self) -> list[Any] | None:
+        """The argument `against` of each row; None if it is the same for all."""
         against = self.call["against"]
         return list(against) if pd.api.types.is_list_like(against) else None
 
     @property
     def calls(self) -> int | None:
-        """How many rows a black box was asked about for these answers, and since then for the reasons of misses and for
-        what is typical; None for a network, which is not counted."""
+        """The number of rows for which a black box was queried, so far, for these answers, the diagnosis of misses,
+        spans and typical values; None for other models."""
         return None if self.spent is None else self.spent.rows + self.details.queries
 
     @property
     def calls_left(self) -> int | None:
-        """How many more rows it may be asked about; None for any number."""
+        """The number of rows for which it may still be queried; None without a limit."""
         return None if self.calls is None or not self.call["max_calls"] else max(0, self.call["max_calls"] - self.calls)
 
     @property
@@ -94,22 +101,22 @@ class Explanations:
 
     @property
     def contrast(self) -> pd.DataFrame:
-        """The contrastive rows; the original row where none was found."""
+        """The contrastive rows; the original row where there is none."""
         return self.schema.decode(self.answers.contrast, self.index, narrow=self.explainer.model.black_box)
 
     @property
     def changed(self) -> pd.DataFrame:
-        """Which features were changed, row by row."""
+        """Which features of each row are changed."""
         return pd.DataFrame(self.answers.changed, columns=self.schema.names, index=self.index)
 
     @property
     def followed(self) -> pd.DataFrame:
-        """Which features moved along with those that were changed."""
+        """Which features of each row follow the changed ones."""
         return pd.DataFrame(self.answers.followed, columns=self.schema.names, index=self.index)
 
     @property
     def filled(self) -> pd.DataFrame:
-        """Which cells of the rows were missing and filled in, as `missing="fill"` asks."""
+        """Which cells were missing and imputed, with `missing="fill"`."""
         return pd.DataFrame(self._filled, columns=self.schema.names, index=self.index)
 
     @property
@@ -119,20 +126,20 @@ class Explanations:
 
     @property
     def original_class(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """X: the class of each row, or the number predicted for it."""
+        """X: the predicted class or number of each row."""
         if self.task == "regression":
             return self.answers.before[:, 0].copy()
         return np.asarray(self._classes[self.answers.before.argmax(axis=1)])
 
     @property
     def contrast_class(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """Y: the class of the contrastive row, or the number predicted for it; None where none was found."""
+        """Y: the predicted class or number of each contrastive row; None where there is none."""
         if self.task == "regression":
-            found = self.answers.after[:, 0].astype(object)
+            out = self.answers.after[:, 0].astype(object)
         else:
-            found = self._classes[self.answers.after.argmax(axis=1)].copy()
-        found[~self.success] = None
-        return np.asarray(found)
+            out = self._classes[self.answers.after.argmax(axis=1)].copy()
+        out[~self.success] = None
+        return np.asarray(out)
 
     def __len__(self) -> int:
         return len(self.answers.rows)
@@ -141,67 +148,75 @@ class Explanations:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, i: int) -> Explanation:
+        """The explanation of row i. Makes no model calls: the fields that need some are computed when one of them is
+        first read, for all answers to the row together."""
         i = range(len(self))[i]
-        first, *others = (
-            self._explanation(i, place, a)
-            for place, a in enumerate((self.answers, *self.answers.alternatives))
-            if place == 0 or a.success[i]
-        )
-        return replace(first, alternatives=tuple(others))
+        every = enumerate((self.answers, *self.answers.alternatives))
+        fields = [self._fields(i, rank, a) for rank, a in every if rank == 0 or a.success[i]]
+        deferred = cache(lambda: [compute() for _, compute in fields])
 
-    def _explanation(self, i: int, place: int, a: Answers) -> Explanation:
-        features = self.schema.features
+        def explanation(k: int, *alternatives: Explanation) -> Explanation:
+            return Explanation.deferred(lambda: deferred()[k], **fields[k][0], alternatives=alternatives)
+
+        return explanation(0, *(explanation(k) for k in range(1, len(fields))))
+
+    def _fields(self, i: int, rank: int, a: Answers) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+        """The fields of the explanation of row i by the answers of a rank, and a function that computes the deferred
+        ones."""
         old, new = a.rows[i], a.contrast[i]
         moved = np.where(a.followed[i], old, new)  # the intervention alone
-        spans, brittle = self.details.spans(i, place, a)
-        changes = changes_of(self.schema, old, moved, spans)
         success = bool(a.success[i])
         best = int(a.before[i].argmax()), int(a.after[i].argmax())
-        asked = None if self.target_ranges is None else self.target_ranges[i]
+        target_range = None if self.target_ranges is None else self.target_ranges[i]
         model = self.explainer.model
-        ends = a.before[[i]], a.after[[i]]
-        if not asked and model.has_probabilities:
-            ends = model.probabilities(ends[0]), model.probabilities(ends[1])
-        before, after = (tuple(values[0].tolist()) if model.has_probabilities else () for values in ends)
-        said = before + after if asked else (self._classes[best[0]], self._classes[best[1]])
+        scores = a.before[[i]], a.after[[i]]
+        if not target_range and model.has_probabilities:
+            scores = model.probabilities(scores[0]), model.probabilities(scores[1])
+        before, after = (tuple(values[0].tolist()) if model.has_probabilities else () for values in scores)
+        ends = before + after if target_range else (self._classes[best[0]], self._classes[best[1]])
+        proof = proof_record(self, i, a)
 
-        def behind() -> Backdrop:
-            shown = [self.schema.index(c.name) for c in changes[:MAX_CHANGES_SHOWN]]
-            real = self.realism
-            leads_to = None if real is None else lambda rows: real.retraced(rows, old)
-            return compute_backdrop(self.explainer, self.schema, old, moved, best, shown, asked, leads_to)
+        def make_backdrop() -> Backdrop:
+            shown = [self.schema.index(c.name) for c in changes_of(self.schema, old, moved)[:MAX_CHANGES_SHOWN]]
+            follow = self.consequences
+            leads_to = None if follow is None else lambda rows: follow.retraced(rows, old)
+            return compute_backdrop(self.explainer, self.schema, old, moved, best, shown, target_range, leads_to)
 
-        miss, proof = None if success else self._miss(i), proof_record(self, i, a)
-        medians = self.details.class_medians(place, a)[i]
-        noted = tuple(remarks(self.schema, a.rows[i], self._filled[i], brittle))
-        words = with_class_words(self._words, self.task, self._classes, said, asked)
-        words = replace(words, features=mentioned(self.schema, miss, proof, *noted))
+        def deferred() -> dict[str, Any]:
+            spans, brittle = self.details.spans(i, rank, a)
+            miss = None if success else self._miss(i)
+            medians = self.details.class_medians(rank, a)[i]
+            noted = tuple(remarks(self.schema, old, self._filled[i], brittle))
+            words = with_class_words(self._words, self.task, self._classes, ends, target_range)
+            return {
+                "changes": tuple(changes_of(self.schema, old, moved, spans)),
+                "miss": miss,
+                "remarks": noted,
+                "typical": {self.schema.names[j]: float(medians[j]) for j in np.flatnonzero(~np.isnan(medians))},
+                "words": replace(words, features=mentioned(self.schema, miss, proof, *noted)),
+            }
 
-        return Explanation(
-            row={f.name: cell_of(f, old[j]) for j, f in enumerate(features)},
-            changes=tuple(changes),
-            follow_on=tuple(changes_of(self.schema, old, np.where(a.followed[i], new, old))),
-            classes=tuple(self._classes),
-            original_class=said[0],
-            contrast_class=said[1] if success else None,
-            before=before,
-            after=after,
-            success=success,
-            miss=miss,
-            proof=proof,
-            checks={k: bool(v[i]) for k, v in a.checks.items()},
-            distance=float(a.distance[i]),
-            remarks=noted,
-            settings=self.settings,
-            words=words,
-            task=self.task,
-            sure=model.has_probabilities,
-            cutoffs=() if model.cutoffs is None else model.cutoffs.named,
-            wanted=asked,
-            typical={self.schema.names[j]: float(medians[j]) for j in np.flatnonzero(~np.isnan(medians))},
-            protected=tuple(protected_in(self.schema)),
-            behind=behind,
-        )
+        known = {
+            "row": {f.name: cell_of(f, old[j]) for j, f in enumerate(self.schema.features)},
+            "follow_on": tuple(changes_of(self.schema, old, np.where(a.followed[i], new, old))),
+            "classes": tuple(self._classes),
+            "original_class": ends[0],
+            "contrast_class": ends[1] if success else None,
+            "before": before,
+            "after": after,
+            "success": success,
+            "proof": proof,
+            "checks": {k: bool(v[i]) for k, v in a.checks.items()},
+            "distance": float(a.distance[i]),
+            "settings": self.settings,
+            "task": self.task,
+            "sure": model.has_probabilities,
+            "cutoffs": () if model.cutoffs is None else model.cutoffs.named,
+            "wanted": target_range,
+            "protected": tuple(protected_in(self.schema)),
+            "make_backdrop": make_backdrop,
+        }
+        return known, deferred
 
     def _miss(self, i: int) -> Mapping[str, Any]:
         if self.answers.trivial[i]:
@@ -210,12 +225,12 @@ class Explanations:
             return {"why": "calls", "most": self.call["max_calls"]}
         return miss_record(self, i, self.details.diagnosis.get(i, []))
 
-    def ask_again(self, rows: list[int], **changes: Any) -> Explanations:
-        """The same question about some of the rows, with other settings or limits."""
+    def explain_again(self, rows: list[int], **changes: Any) -> Explanations:
+        """Explain some of the rows again, with other settings or limits."""
         call = {**self.call, **changes}
         if pd.api.types.is_list_like(call["against"]):
-            each = list(call["against"])
-            call["against"] = [each[i] for i in rows]
+            against = list(call["against"])
+            call["against"] = [against[i] for i in rows]
         if self.calls_left is not None:
             call["max_calls"] = self.calls_left
         again = self.explainer.explain(self.schema.decode(self.answers.rows[rows]), **call)
@@ -223,26 +238,26 @@ class Explanations:
         return again
 
     def validity(self, models: Sequence[Any]) -> Floats:
-        """The share of other models, such as this one trained anew, that also give each contrastive row its new
-        class; NaN where there is none."""
+        """The share of other models, such as retrained ones, that predict the same class for each contrastive row; NaN
+        where there is none."""
         return validity(self.explainer._view, models, self.answers)
 
     def plausibility(self) -> Floats:
-        """How typical each contrastive row is of its new class: the share of that class's training rows that lie
-        farther out; NaN where there is none."""
+        """How typical each contrastive row is of its class: the share of training rows of the class that are less
+        typical; NaN where there is none."""
         return plausibility(self.explainer._view, self.answers)
 
     def to_frame(self, **how: Unpack[TextOptions]) -> pd.DataFrame:
-        """One line per answer, see `answer_table`; said as `Explanation.text` would with the same arguments."""
+        """One line per answer, see `answer_table`; `how` are arguments of `Explanation.text`."""
         return answer_table(self, **how)
 
     def to_dicts(self, **how: Unpack[TextOptions]) -> Iterator[dict[str, Any]]:
-        """Each explanation as a dict, with the label of its row as "index" and, if there are any, its cells that are no
-        features as "extra"; `how` is for its "text"."""
+        """Each explanation as a dict, with the label of its row as "index" and any extra columns as "extra"; `how` are
+        arguments of `Explanation.text`."""
         for i, e in enumerate(self):
-            beside = {"extra": extra_cells(self, i)} if len(self.extra.columns) else {}
-            said = {"text": e.text(**how)} if how else {}
-            yield {"index": plain(self.index[i]), **beside, **e.to_dict(), **said}
+            extra = {"extra": extra_cells(self, i)} if len(self.extra.columns) else {}
+            text = {"text": e.text(**how)} if how else {}
+            yield {"index": plain(self.index[i]), **extra, **e.to_dict(), **text}
 
     def to_json(self, **how: Unpack[TextOptions]) -> str:
         return json.dumps(list(self.to_dicts(**how)), ensure_ascii=False, indent=1)
@@ -250,7 +265,7 @@ class Explanations:
     # -- pictures -----------------------------------------------------------------------------
 
     def overview(self) -> Overview:
-        """What pictures of the whole batch show."""
+        """The data of pictures of the batch."""
         a = self.answers
         named = with_class_words(self._words, self.task, self._classes, (), None)
         words = [class_caption(named, c) for c in self._classes] or ["as predicted", "as asked for"]
@@ -260,8 +275,7 @@ class Explanations:
         return Overview.of(self.schema, words, a.rows, np.where(a.followed, a.rows, a.contrast), a.success, best)
 
     def plot(self, kind: str = "features", *, width: float = 760, theme: str = "light") -> Figure:
-        """The batch as a matplotlib figure: how often "features" change, the typical "changes", or a "heatmap"
-        row by row."""
+        """The batch as a matplotlib figure: how often "features" change, typical "changes", or a "heatmap" of rows."""
         return draw(batch_picture(self.overview(), kind, width=width), theme=theme)
 
     def to_svg(self, kind: str = "features", *, width: float = 760, theme: str = "auto") -> str:
@@ -280,7 +294,7 @@ class Explanations:
         return batch_fragment(self)
 
     def metrics(self, *, raw: bool = False) -> Metrics:
-        """The paper's measures; `raw` adds the readings that need SU on raw values."""
+        """The paper's measures; `raw` adds those with SU on raw values."""
         a, su = self.answers, self.explainer.su
         d = a.rows.shape[1]
         return measure(

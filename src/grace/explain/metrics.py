@@ -1,4 +1,4 @@
-"""The paper's measures of a batch of contrastive rows, in the readings this library settles on."""
+"""The paper's measures of a batch of contrastive rows."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Metrics:
     features: float
     """Changed features per flipped row."""
     features_all: float
-    """Changed features per row, a miss counted as the most allowed."""
+    """Changed features per row; a miss counts as `max_features`."""
     info_gain: float
-    """1 - mean SU over pairs of changed features, on MDLP bins; 1 for a single feature."""
+    """1 - mean SU over pairs of changed features, with SU on MDLP bins; 1 for a single feature."""
     info_gain_raw: float
-    """The paper's printed double sum, on raw values; 1 for a single feature. NaN if no raw SU is given."""
+    """The same by the paper's double sum, with SU on raw values; NaN without raw SU."""
     domain: float
     """Share of generated rows whose changed features all lie in the domain."""
     influence: float
@@ -45,8 +45,8 @@ def measure(
     su_raw: Floats | None = None,
     max_features: int,
 ) -> Metrics:
-    """Measures of n rows from their changed features (n, d), whether each flipped, which cells lie in
-    the domain (n, d) and how far each moved."""
+    """Measures of n rows from their changed features (n, d), whether each flipped (n,), which cells lie in the domain
+    (n, d) and the distances (n,)."""
     sets = changed[success]
     count = sets.sum(axis=1)
     fidelity = float(success.mean())
@@ -85,9 +85,9 @@ def info_gain_raw(sets: Bools, su: Floats) -> Floats:
 
 
 def _changed(sets: Bools, su: Floats) -> tuple[Floats, Floats]:
-    """The sets, and SU, of those features alone that are in any set: the square of all features may be large."""
-    some = np.flatnonzero(sets.any(axis=0))
-    return sets[:, some].astype(np.float64), su[np.ix_(some, some)]
+    """Sets and SU restricted to features that are in any set, as SU of all features may be large."""
+    used = np.flatnonzero(sets.any(axis=0))
+    return sets[:, used].astype(np.float64), su[np.ix_(used, used)]
 
 
 def _influence(fidelity: float, gain: float, domain: float, features: float) -> float:

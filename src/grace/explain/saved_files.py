@@ -24,17 +24,16 @@ from grace.schema.features import Categorical, Floats
 from grace.schema.parsing import check_size, shown
 from grace.schema.schema import Schema
 
-MOST_WEIGHTS = 4 * 2**30  # bytes
-MOST_ARRAYS = 16 * 2**30
+MAX_WEIGHTS, MAX_ARRAYS = 4 * 2**30, 16 * 2**30  # bytes
 CODES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64"}
 ROUNDING = 1e-9
 
 Shapes = dict[str, tuple[str, tuple[int, ...]]]
 
 
-def shapes_in(path: Path, most: int) -> Shapes:
-    """The type and shape of each array of a file, by its header alone."""
-    check_size(path, most)
+def shapes_in(path: Path, max_bytes: int) -> Shapes:
+    """The type and shape of each array of a file, read from its header."""
+    check_size(path, max_bytes)
     try:
         with safe_open(path, framework="numpy") as file:
             parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
@@ -44,12 +43,12 @@ def shapes_in(path: Path, most: int) -> Shapes:
 
 
 def weights(path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The state of a network, of which only types and shapes need be known."""
-    found = shapes_in(path, MOST_WEIGHTS)
-    wanted: Shapes = {name: (CODES[t.dtype], tuple(t.shape)) for name, t in expected.items()}
-    for name in {**wanted, **found}:
-        if found.get(name) != wanted.get(name):
-            has, needs = (_said(some.get(name)) for some in (found, wanted))
+    """The state of a network, which must have the types and shapes of `expected` (tensors on the meta device)."""
+    found = shapes_in(path, MAX_WEIGHTS)
+    needed: Shapes = {name: (CODES[t.dtype], tuple(t.shape)) for name, t in expected.items()}
+    for name in {**needed, **found}:
+        if found.get(name) != needed.get(name):
+            has, needs = (_shape_text(shapes.get(name)) for shapes in (found, needed))
             raise GraceError(f"{path} does not fit {HEAD}: {shown(name)} is {has}, and should be {needs}")
     state = load_file(path)
     for name, tensor in state.items():
@@ -59,15 +58,15 @@ def weights(path: Path, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def training_arrays(path: Path, schema: Schema) -> tuple[Floats | None, Floats | None]:
-    """SU and background rows, None where there are none."""
+    """SU (d, d) and background rows (m, d), or None."""
     width = len(schema)
-    for name, (code, shape) in shapes_in(path, MOST_ARRAYS).items():
+    for name, (code, shape) in shapes_in(path, MAX_ARRAYS).items():
         if name not in ("su", "background"):
             raise GraceError(f"{path} is damaged: it has an unknown array {shown(name)}")
         if code != "F64" or len(shape) != 2 or shape[1] != width or (name == "su" and shape[0] != width):
             needs = f"{width if name == 'su' else 'rows'} × {width}"
             raise GraceError(
-                f"{path} does not fit {HEAD}: {name!r} is {_said((code, shape))}, and should be F64 {needs}"
+                f"{path} does not fit {HEAD}: {name!r} is {_shape_text((code, shape))}, and should be F64 {needs}"
             )
     arrays = load_arrays(path)
     su, rows = arrays.get("su"), arrays.get("background")
@@ -91,28 +90,28 @@ def _check_rows(path: Path, rows: Floats, schema: Schema) -> None:
             raise GraceError(f"{path} does not fit {HEAD}: background rows have other values of {feature.name!r}")
 
 
-def _said(part: tuple[str, tuple[int, ...]] | None) -> str:
+def _shape_text(part: tuple[str, tuple[int, ...]] | None) -> str:
     return "missing" if part is None else f"{part[0]} {' × '.join(map(str, part[1])) or 'alone'}"
 
 
 def needed_file(
     folder: Path, head: Mapping[str, Any], given: str | Path | None = None, *, same_model: bool = True
 ) -> ModelFile | None:
-    """The file of the model: the one that is given, or that named in the header of the folder (`head`). None if the
-    folder holds the model itself."""
-    known = None if head.get("model") is None else Identity.from_dict(head["model"])
+    """The file of the model: the given one, or the one in the header of the folder (`head`). None if the folder
+    contains the model."""
+    saved = None if head.get("model") is None else Identity.from_dict(head["model"])
     if given is None and head["network"] is not None:
         return None
-    if given is None and known is None:
+    if given is None and saved is None:
         raise GraceError(f"{folder} was saved without its model; load it with model=grace.wrap(...), or --model")
-    file = model_file(given) if given is not None else _found(folder, known)
-    if same_model and known is not None and known.file is not None and file.sha256 != known.file.sha256:
-        raise GraceError(another(folder, file.spec, known.difference(replace(known, sha256=file.sha256))))
+    file = model_file(given) if given is not None else _saved_file(folder, saved)
+    if same_model and saved is not None and saved.file is not None and file.sha256 != saved.file.sha256:
+        raise GraceError(other_model(folder, file.spec, saved.difference(replace(saved, sha256=file.sha256))))
     return file
 
 
 def needed_model(folder: Path, head: Mapping[str, Any], given: Any, *, same_model: bool = True) -> Model | None:
-    """The model that is given, or that of its file; None if it is in the folder."""
+    """The given model, or the model of `needed_file`; None if the folder contains the model."""
     if given is not None and not isinstance(given, str | Path):
         return wrap(given)
     file = needed_file(folder, head, given, same_model=same_model)
@@ -125,22 +124,22 @@ def needed_model(folder: Path, head: Mapping[str, Any], given: Any, *, same_mode
     return wrap_file(file, known=needed.get("sha256") == file.sha256, **how)
 
 
-def _found(folder: Path, known: Identity | None) -> ModelFile:
-    """The file that the folder remembers, where it was or beside the folder."""
-    assert known is not None
-    if known.file is None or known.file.runs_code:
-        how = "grace.wrap(...)" if known.file is None else repr(known.file.spec)
+def _saved_file(folder: Path, saved: Identity | None) -> ModelFile:
+    """The file in the header of a folder: at its path, in the folder, or beside it."""
+    assert saved is not None
+    if saved.file is None or saved.file.runs_code:
+        how = "grace.wrap(...)" if saved.file is None else repr(saved.file.spec)
         raise GraceError(
-            f"{folder} was saved for {known.name}, which is not in it; load it with model={how}, or on the command "
+            f"{folder} was saved for {saved.name}, which is not in it; load it with model={how}, or on the command "
             "line with --model"
         )
-    name = Path(known.file.path).name
-    for path in (Path(known.file.path), folder / name, folder.absolute().parent / name):
+    name = Path(saved.file.path).name
+    for path in (Path(saved.file.path), folder / name, folder.absolute().parent / name):
         if path.is_file():
             return model_file(path)
-    raise GraceError(f"{folder} was saved for {known.file.path}, which is not there any more; say where with --model")
+    raise GraceError(f"{folder} was saved for {saved.file.path}, which is not there any more; say where with --model")
 
 
-def another(folder: Path, name: str, difference: str) -> str:
-    """What is said of a model that is not the one that an explainer was saved for."""
+def other_model(folder: Path, name: str, difference: str) -> str:
+    """The error message for a model other than the one that an explainer was saved for."""
     return f"{name} is not the model that {folder} was saved for: {difference}; save an explainer for this one"

@@ -1,4 +1,4 @@
-"""What a saved explainer says of itself, without loading it; `grace.explain.store` writes and loads it."""
+"""The header of a saved explainer (grace.json), validated; importing this module does not import torch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Head(TypedDict):
 
 
 class Head(_Head, total=False):
-    """The parts of the file and their types; those of `_Head` are always there."""
+    """The parts of the header and their types; those of `_Head` are required."""
 
     task: str
     model_schema: Mapping[str, Any] | None
@@ -40,7 +40,7 @@ class Head(_Head, total=False):
 
 
 def head_of(folder: Path) -> dict[str, Any]:
-    """The settings of a saved explainer, of a format that this version reads."""
+    """The header of a saved explainer, of the format that this version reads."""
     path = folder / HEAD
     if not path.is_file():
         raise GraceError(f"{folder} is not a saved explainer: it has no {HEAD}")

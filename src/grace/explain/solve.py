@@ -1,4 +1,4 @@
-"""Answering a batch: solve, polish, verify, prove, and look for alternatives."""
+"""Answers a chunk of rows: method, polish, proof, recheck, and alternatives."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from grace.schema.features import Floats
 
 
 def answer(problem: Problem, settings: Settings, rows: Floats | None = None) -> Answers:
-    """The best answer for each row, and up to n - 1 alternatives. `rows` are those of the problem on the host, so
-    that they need not be copied from a GPU."""
+    """The best answer for each row, and up to n - 1 alternatives. `rows` are those of the problem in host memory, if
+    there is a copy."""
     rows = problem.rows.cpu().numpy() if rows is None else rows
     # inference mode: lower per-op overhead
     with torch.inference_mode() if problem.analytic_gradients else nullcontext():
@@ -34,8 +34,7 @@ def answer(problem: Problem, settings: Settings, rows: Floats | None = None) -> 
 
 
 def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
-    """The best answers, and further ones until a row has none left: each does without the costliest feature of those
-    before, so that a row has at most as many as features."""
+    """The best answers, and alternatives: each may not change the costliest features of the answers before it."""
     first = _answer(problem, settings, rows)
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
@@ -67,10 +66,10 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     method = METHODS[settings.method]
     start = _with_original_first(problem.goal, checked_scores(problem.model, problem.rows))
     trivial = problem.goal.decided(start) | (problem.goal.margin(start) >= problem.model.tolerance)
-    found = _some(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
+    found = _replace_rows(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
     if settings.polish and method.gets_polished and not method.polishes_itself:
         hit = (found != problem.rows).any(dim=1) & problem.reached(found)
-        found = _some(problem, hit, found, polish)
+        found = _replace_rows(problem, hit, found, polish)
     proof = torch.full_like(trivial, NOT_ASKED, dtype=torch.int64)
     if settings.prove:
         found, proof = _proven(problem, method, found, trivial, settings.budget)
@@ -80,12 +79,12 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     contrast = torch.where(success[:, None], found, problem.rows)
     nearest = torch.full_like(start[:, 0], torch.nan)
     if settings.prove and success.any():
-        some = positions(success)
-        nearest[some] = distance_bound(problem.select(some), contrast[some], settings.budget)
+        hits = positions(success)
+        nearest[hits] = distance_bound(problem.select(hits), contrast[hits], settings.budget)
     checks["irreducible"] = torch.zeros_like(success)
     if method.polishes_itself or (settings.polish and method.gets_polished):
-        some = positions(success)
-        checks["irreducible"][some] = needs_every_change(problem.select(some), contrast[some])
+        hits = positions(success)
+        checks["irreducible"][hits] = needs_every_change(problem.select(hits), contrast[hits])
     return Answers(
         rows=rows,
         contrast=_to_numpy(problem.rows, contrast, rows),
@@ -102,8 +101,8 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
 
 
 def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
-    """The scores of the rows, with the class that the goal was made for first: which of two equal scores is larger may
-    depend on how many rows are scored together."""
+    """The scores of the rows, with that of the goal's original class raised to be the highest: which of two equal
+    scores is larger may depend on the size of the batch."""
     if not isinstance(goal, Flip):
         return scores
     best, original = scores.max(dim=1, keepdim=True), goal.original[:, None]
@@ -123,18 +122,18 @@ def _to_numpy(before: Tensor, after: Tensor, rows: Floats) -> Floats:
     return out
 
 
-def _some(problem: Problem, mask: Tensor, rows: Tensor, change: Callable[[Problem, Tensor], Tensor]) -> Tensor:
-    """The rows, with those where the mask is true changed."""
+def _replace_rows(problem: Problem, mask: Tensor, rows: Tensor, new: Callable[[Problem, Tensor], Tensor]) -> Tensor:
+    """The rows (n, d), with those where the mask (n,) is true replaced by the result of a function."""
     index = positions(mask)
     if len(index) == len(rows):
-        return change(problem, rows)
+        return new(problem, rows)
     if len(index) == 0:
         return rows
-    return rows.index_copy(0, index, change(problem.select(index), rows[index]))
+    return rows.index_copy(0, index, new(problem.select(index), rows[index]))
 
 
 def recheck(problem: Problem, found: Tensor, scores: Tensor) -> dict[str, Tensor]:
-    """Flip, K, gamma and domain, checked on the final values and their scores."""
+    """Whether flip, K, gamma and domain hold (n,) for the final values and their scores."""
     changed = found != problem.rows
     return {
         "flip": problem.goal.margin(scores) >= problem.model.tolerance,
@@ -145,14 +144,14 @@ def recheck(problem: Problem, found: Tensor, scores: Tensor) -> dict[str, Tensor
 
 
 def accepted(method: Method, problem: Problem, found: Tensor, checks: Mapping[str, Tensor]) -> Tensor:
-    """Which rows are answers: changed, and all that the method promises holds."""
+    """Which rows (n,) are answers: changed, and with all promises of the method kept."""
     promised = [checks[promise] for promise in ("flip", *method.promises)]
     return torch.stack([(found != problem.rows).any(dim=1), *promised]).all(dim=0)
 
 
 def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, budget: float) -> tuple[Tensor, Tensor]:
-    """Prove that no answer with fewer changes exists (of a miss: with at most K), or use the one that turns
-    up and prove again."""
+    """Prove that no answer with fewer changes exists (for a miss: with at most K). If the prover finds one, it replaces
+    the answer, and the proof is repeated."""
 
     def is_answer(part: Problem, rows: Tensor) -> Tensor:
         return accepted(method, part, rows, recheck(part, rows, part.model.scores(rows)))
@@ -164,35 +163,34 @@ def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, bu
     while len(left):
         part = problem.select(left)
         count = (found[left] != part.rows).sum(dim=1)
-        most = torch.where(reached[left], count - 1, problem.max_features)
-        verdict = prove(part, most, budget)
+        max_changes = torch.where(reached[left], count - 1, problem.max_features)
+        verdict = prove(part, max_changes, budget)
         proof[left[verdict.status == PROVEN]] = PROVEN
         smaller = positions(verdict.status == FOUND)
         if len(smaller):
-            some, rows = part.select(smaller), verdict.rows[smaller]
-            polished = polish(some, rows)
-            found[left[smaller]] = torch.where(is_answer(some, polished)[:, None], polished, rows)
+            problems, rows = part.select(smaller), verdict.rows[smaller]
+            polished = polish(problems, rows)
+            found[left[smaller]] = torch.where(is_answer(problems, polished)[:, None], polished, rows)
             reached[left[smaller]] = True
         left = left[smaller]
     return found, proof
 
 
 def _key_feature(problem: Problem, answers: Answers) -> Tensor:
-    """The feature (n, d) of each answer that costs most: the next alternative has to do without it."""
+    """A mask (n, d) of the costliest change of each answer, which the next alternative may not make."""
     contrast = torch.as_tensor(answers.contrast, device=problem.rows.device)
-    cost = problem.space.cost(problem.rows, contrast)
-    most = cost.argmax(dim=1, keepdim=True)
+    costliest = problem.space.cost(problem.rows, contrast).argmax(dim=1, keepdim=True)
     success = torch.as_tensor(answers.success, device=problem.rows.device)
-    return torch.zeros_like(problem.free).scatter(1, most, True) & success[:, None]
+    return torch.zeros_like(problem.free).scatter(1, costliest, True) & success[:, None]
 
 
 def _only_new(found: Answers, earlier: list[Answers]) -> Answers:
-    """Alternatives without those whose set of features contains that of an earlier answer, or lies within it."""
+    """Alternatives without those whose set of features is a subset or a superset of that of an earlier answer."""
     changed = found.contrast != found.rows
     keep = found.success.copy()
     for other in earlier:
         theirs = other.contrast != other.rows
-        apart = np.any(changed & ~theirs, axis=1) & np.any(theirs & ~changed, axis=1)
-        keep &= apart & other.success
+        incomparable = np.any(changed & ~theirs, axis=1) & np.any(theirs & ~changed, axis=1)
+        keep &= incomparable & other.success
     contrast = np.where(keep[:, None], found.contrast, found.rows)
     return replace(found, success=keep, contrast=contrast)

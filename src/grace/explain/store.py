@@ -1,8 +1,8 @@
-"""Explainers on disk: weights and arrays as safetensors, everything else as JSON; never pickle.
+"""Saves and loads explainers: weights and arrays as safetensors, everything else as JSON; nothing is pickled.
 
 grace.json            format, schema for each domain, classes, settings, the network's layers
-weights.safetensors   the network (only of networks that `grace.training.fit` made)
-training.safetensors  SU, and the background rows unless they were left out
+weights.safetensors   the network, if it was trained by `grace.training.fit`
+training.safetensors  SU, and the background rows unless `background=False`
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 
 from grace.errors import GraceError
-from grace.explain.saved_files import another, needed_model, training_arrays, weights
+from grace.explain.saved_files import needed_model, other_model, training_arrays, weights
 from grace.explain.saved_header import ARRAYS, FORMAT, HEAD, WEIGHTS, head_of
 from grace.models.base import Model
 from grace.models.grouped import Grouped
@@ -38,13 +38,13 @@ from grace.schema.schema import Schema
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
 
-MOST_LAYERS, MOST_UNITS = 100, 1_000_000
+MAX_LAYERS, MAX_UNITS = 100, 1_000_000
 
 
 def save(explainer: Explainer, directory: str | Path, *, background: bool = True) -> None:
-    """Write an explainer whole or not at all. A model that was not trained here is not written: `load` finds its file
-    again, or has to be given it."""
-    target = check_place(directory)
+    """Write an explainer atomically. Only networks of `grace.training.fit` are saved with it; `load` finds the file of
+    another model again, or must be given the model."""
+    target = check_target_folder(directory)
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as reason:
@@ -52,7 +52,7 @@ def save(explainer: Explainer, directory: str | Path, *, background: bool = True
     fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=target))
     backup = fresh / "old"
     backup.mkdir()
-    kept = []
+    moved = []
     created = not (target / HEAD).exists()
     try:
         _write(explainer, fresh, background)
@@ -61,13 +61,13 @@ def save(explainer: Explainer, directory: str | Path, *, background: bool = True
             for name in (HEAD, WEIGHTS, ARRAYS):
                 if (target / name).exists():
                     (target / name).rename(backup / name)
-                    kept.append(name)
+                    moved.append(name)
             for name in (WEIGHTS, ARRAYS, HEAD):
                 if (fresh / name).exists():
                     (fresh / name).chmod(mode)
                     (fresh / name).rename(target / name)
         except BaseException:
-            for name in kept:
+            for name in moved:
                 (backup / name).replace(target / name)
             raise
     finally:
@@ -76,8 +76,8 @@ def save(explainer: Explainer, directory: str | Path, *, background: bool = True
             target.rmdir()
 
 
-def check_place(directory: str | Path, *, overwrite: bool = True) -> Path:
-    """The directory, if an explainer can be saved there; over another one only with `overwrite`."""
+def check_target_folder(directory: str | Path, *, overwrite: bool = True) -> Path:
+    """The directory, if an explainer can be saved there; an existing one is replaced only with `overwrite`."""
     target = Path(directory)
     try:
         occupied = target.exists() and not (target.is_dir() and ((target / HEAD).exists() or not any(target.iterdir())))
@@ -107,7 +107,7 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
         "training_rows": explainer.training_rows,
         "su_rows": explainer.su_rows,
         "network": None if network is None else network.settings(),
-        "model": None if network is not None else _needed(explainer, model),
+        "model": None if network is not None else _model_record(explainer, model),
         "threshold": None if model.cutoffs is None else [list(pair) for pair in model.cutoffs.named] or None,
     }
     (directory / HEAD).write_text(json.dumps(head, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -120,75 +120,78 @@ def _write(explainer: Explainer, directory: Path, background: bool) -> None:
     save_arrays(arrays, directory / ARRAYS)
 
 
-def _needed(explainer: Explainer, model: Model) -> dict[str, Any]:
-    """What an explainer that is saved without its model has to find again, and how it is wrapped."""
-    way = model.reader if isinstance(model, Predictor) else None
-    outputs = model.outputs if isinstance(model, TorchModel) else None if way is None else way.outputs
-    rows = random_rows(explainer.schema, 0)
-    return {**identity_of(explainer.model, rows).to_dict(), "outputs": outputs}
+def _model_record(explainer: Explainer, model: Model) -> dict[str, Any]:
+    """The identity of a model that is not saved, and the kind of its outputs."""
+    reader = model.reader if isinstance(model, Predictor) else None
+    outputs = model.outputs if isinstance(model, TorchModel) else None if reader is None else reader.outputs
+    return {**model_identity(explainer).to_dict(), "outputs": outputs}
+
+
+def model_identity(explainer: Explainer) -> Identity:
+    """The identity of an explainer's model: its type and file, and its scores of fixed random rows of the schema."""
+    return identity_of(explainer.model, random_rows(explainer.schema, 0))
 
 
 def load(directory: str | Path, model: Any = None, *, same_model: bool = True) -> Explainer:
-    """Read an explainer back. Pass `model`, or the name of its file, if it was made for one that was not trained here;
-    unless `same_model` is false, it must be the one that the explainer was saved for. A file that holds no code is
-    found again by itself."""
-    where = Path(directory)
-    head = head_of(where)
-    found = _load(where, head, needed_model(where, head, model, same_model=same_model))
+    """Load a saved explainer. Pass `model`, or the name of its file, if it is not a network of `grace.training.fit`; a
+    file without code is found again automatically. Unless `same_model` is false, it must be the model that the
+    explainer was saved for."""
+    folder = Path(directory)
+    head = head_of(folder)
+    explainer = _load(folder, head, needed_model(folder, head, model, same_model=same_model))
     if same_model:
-        _check_identity(where, head, found)
-    return found
+        _check_identity(folder, head, explainer)
+    return explainer
 
 
-def _check_identity(where: Path, head: dict[str, Any], explainer: Explainer) -> None:
-    """An explainer that was saved for one model is not loaded with another."""
+def _check_identity(folder: Path, head: dict[str, Any], explainer: Explainer) -> None:
+    """Raise an error if the model is not the one that the explainer was saved for."""
     if head.get("model") is None:
         return
-    known = Identity.from_dict(head["model"])
-    found = identity_of(explainer.model, random_rows(explainer.schema, 0))
-    difference = known.difference(found)
+    given = model_identity(explainer)
+    difference = Identity.from_dict(head["model"]).difference(given)
     if difference:
-        raise GraceError(another(where, found.name if found.file is None else found.file.spec, difference))
+        raise GraceError(other_model(folder, given.name if given.file is None else given.file.spec, difference))
 
 
-def _load(where: Path, head: dict[str, Any], model: Model | None) -> Explainer:
+def _load(folder: Path, head: dict[str, Any], model: Model | None) -> Explainer:
     from grace.explain.explainer import Explainer
     from grace.problem.settings import Settings, settings_of
 
-    schemas = [_schema(s, where / HEAD) for s in head["schemas"]]
+    schemas = [_schema(s, folder / HEAD) for s in head["schemas"]]
     schema = next((s for s in schemas if s.domain == head["domain"]), None)
     if schema is None:
-        raise GraceError(f"{where / HEAD} is damaged: it has no schema of the domain {head['domain']!r}")
+        raise GraceError(f"{folder / HEAD} is damaged: it has no schema of the domain {head['domain']!r}")
     for other in schemas:
-        check_alike(other, schema, where / HEAD)
+        check_alike(other, schema, folder / HEAD)
     settings = settings_of(Settings(), dict(head["settings"]))
     if model is None:
-        model = _network(where, head, schema)
+        model = _network(folder, head, schema)
     elif model.classes and list(model.classes) != head["classes"]:
-        raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {where}: {head['classes']!r}")
+        raise GraceError(f"the model's classes {list(model.classes)!r} are not those of {folder}: {head['classes']!r}")
     if head.get("threshold") and model.cutoffs is None:
         model = model.with_threshold(dict(head["threshold"]))
-    su, background = training_arrays(where / ARRAYS, schema)
-    known = Background(background, su, head.get("training_rows", 0), head.get("su_rows", 0))
+    su, rows = training_arrays(folder / ARRAYS, schema)
+    background = Background(rows, su, head.get("training_rows", 0), head.get("su_rows", 0))
     every = {s.domain: s for s in schemas}
-    return Explainer.from_saved(model, schema, every, known, settings, str(where.absolute()))
+    return Explainer.from_saved(model, schema, every, background, settings, str(folder.absolute()))
 
 
-def _network(where: Path, head: dict[str, Any], grouped: Schema) -> TorchModel:
-    schema = _schema(head.get("model_schema"), where / HEAD)
-    check_alike(schema, grouped if has_groups(schema) else ungrouped(grouped), where / HEAD)
+def _network(folder: Path, head: dict[str, Any], grouped: Schema) -> TorchModel:
+    schema = _schema(head.get("model_schema"), folder / HEAD)
+    check_alike(schema, grouped if has_groups(schema) else ungrouped(grouped), folder / HEAD)
     hidden, classes = head["network"]["hidden"], len(head["classes"]) or 1
-    if len(hidden) > MOST_LAYERS or not all(1 <= size <= MOST_UNITS for size in hidden):
-        raise GraceError(f"{where / HEAD} is damaged: hidden layers have 1 to {MOST_UNITS:,} units")
+    if len(hidden) > MAX_LAYERS or not all(1 <= size <= MAX_UNITS for size in hidden):
+        raise GraceError(f"{folder / HEAD} is damaged: hidden layers have 1 to {MAX_UNITS:,} units")
     task = head.get("task", "classification")
     if task not in TASKS:
-        raise GraceError(f"{where / HEAD} is damaged: task is {task!r}; it must be one of {', '.join(TASKS)}")
-    with torch.device("meta"):  # shapes alone: no memory is taken before the file is known to fit
+        raise GraceError(f"{folder / HEAD} is damaged: task is {task!r}; it must be one of {', '.join(TASKS)}")
+    with torch.device("meta"):  # shapes without memory, to check the file first
         expected = Network(schema, hidden, classes).state_dict()
-    state = weights(where / WEIGHTS, expected)
+    state = weights(folder / WEIGHTS, expected)
     network = Network(schema, hidden, classes)
     if not torch.equal(state["numeric"], network.numeric) or not (state["scale"] > 0).all():
-        raise GraceError(f"{where / WEIGHTS} does not fit {HEAD}: its numbers are scaled in another way")
+        raise GraceError(f"{folder / WEIGHTS} does not fit {HEAD}: its numbers are scaled in another way")
     network.load_state_dict(state)
     module = network.double().eval().requires_grad_(False)
     return TorchModel(module, tuple(head["classes"]), outputs="logits", schema=schema, task=task)
@@ -202,7 +205,7 @@ def _schema(data: Any, path: Path) -> Schema:
 
 
 def check_alike(one: Schema, other: Schema, path: Path) -> None:
-    """Two schemas in a file are of the same features, however far they range."""
+    """Raise an error if two schemas of a file have different features; ranges may differ."""
 
     def kinds(schema: Schema) -> list[Any]:
         return [(f.name, f.categories if isinstance(f, Categorical) else None) for f in schema.features]

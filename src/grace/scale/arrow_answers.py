@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from grace.explain.answer_table import NEW, OLD, answer_lines, in_lines, notes_cell
 from grace.methods import METHODS
@@ -14,16 +15,14 @@ from grace.problem.answers import Answers
 from grace.problem.binding import random_rows
 from grace.proofs.certificate import PROVEN
 from grace.scale.extra_columns import ExtraColumns
-from grace.scale.question import JobQuestion
 from grace.scale.rejected_rows import Reject, bisect_failures, split_rejects
+from grace.scale.worker import JobQuestion
 from grace.schema.columns import DURATION_PREFIXES, MAX_EXACT_INTEGER, TIMESTAMP_PREFIXES, is_date, is_low_precision
 from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.groups import ungrouped
 from grace.schema.tables.table_file import ROW, Part
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from grace.explain.explainer import Explainer
     from grace.explain.explanations import Explanations
 
@@ -40,8 +39,6 @@ def explain_part(
 ) -> tuple[pa.Table, list[Reject]]:
     """The answers to the rows of a part, by row, and the rows that were rejected. Where the model fails on some rows,
     they are found by bisection and rejected."""
-    import pyarrow as pa
-
     frame, rejects = split_rejects(part, explainer.schema, missing=question.impute)
     found: list[tuple[pd.DataFrame, pa.Table]] = []
     failed: dict[Any, str] = {}
@@ -60,9 +57,7 @@ def explain_part(
 
 def answer_schema(explainer: Explainer, question: JobQuestion) -> pa.Schema:
     """The columns of the answers and their types, the same for every part. Old values need not be in the domain of
-    their feature, as new values are: where whole numbers are expected, a row may have decimals."""
-    import pyarrow as pa
-
+    their feature, as new values are: a row may have decimals in a feature of integers."""
     classes = explainer.model.classes
     in_domain = "domain" in METHODS[question.settings.get("method", explainer.settings.method)].promises
     fields = [
@@ -88,9 +83,7 @@ def answer_schema(explainer: Explainer, question: JobQuestion) -> pa.Schema:
 def to_arrow(batch: Explanations, question: JobQuestion) -> pa.Table:
     """One line per answer, those of a row one after another: classes, success, number of changed features, distance,
     and the old and new value of every feature that changes, null for the others. Sentences and notes are null unless
-    they were asked for."""
-    import pyarrow as pa
-
+    the question has them."""
     schema = answer_schema(batch.explainer, question)
     a, rows, rank = answer_lines(batch.answers)
     classes = np.array(batch.explainer.model.classes, dtype=object)
@@ -125,8 +118,6 @@ def _class_of(scores: Floats, classes: np.ndarray[Any, Any]) -> np.ndarray[Any, 
 
 def _probabilities(batch: Explanations, a: Answers) -> dict[str, Any]:
     """The probabilities of the original and of the contrast class, null if the model gives none."""
-    import pyarrow as pa
-
     model, n = batch.explainer.model, len(a.rows)
     if batch.task == "regression" or not model.has_probabilities:
         return dict.fromkeys(("probability_before", "probability_after"), pa.nulls(n, pa.float64()))
@@ -136,9 +127,7 @@ def _probabilities(batch: Explanations, a: Answers) -> dict[str, Any]:
 
 
 def _sentences(batch: Explanations, question: JobQuestion, lines: int) -> dict[str, Any]:
-    """The sentence and the notes of each line; null if they were not asked for."""
-    import pyarrow as pa
-
+    """The sentence and the notes of each line; null if the question does not have them."""
     if question.text is None:
         return dict.fromkeys(("text", "notes"), pa.nulls(lines, pa.string()))
     every, language = list(in_lines(batch)), question.text.get("language")
@@ -147,8 +136,6 @@ def _sentences(batch: Explanations, question: JobQuestion, lines: int) -> dict[s
 
 def _sparse(column: pd.Series[Any], changed: Bools, kind: pa.DataType) -> pa.Array:
     """The cells that changed, and null elsewhere."""
-    import pyarrow as pa
-
     if not changed.any():  # the usual case in a wide table
         return pa.nulls(len(changed), kind)
     values = _cells(column[changed].to_numpy(dtype=object), kind)
@@ -159,8 +146,6 @@ def _sparse(column: pd.Series[Any], changed: Bools, kind: pa.DataType) -> pa.Arr
 
 def _cells(values: np.ndarray[Any, Any], kind: pa.DataType, empty: Bools | None = None) -> pa.Array:
     """Cells as an Arrow array of a type; missing cells and those marked as `empty` are null."""
-    import pyarrow as pa
-
     cells = np.asarray(values, dtype=object)
     null = pd.isna(cells) if empty is None else pd.isna(cells) | empty
     tests = ((pa.types.is_string, str), (pa.types.is_floating, float), (pa.types.is_integer, int))
@@ -172,8 +157,6 @@ def _cells(values: np.ndarray[Any, Any], kind: pa.DataType, empty: Bools | None 
 
 def _type_of(values: Sequence[Value]) -> pa.DataType:
     """The type that holds all of the values; float64 if there are none, as for the classes of a regression."""
-    import pyarrow as pa
-
     if values and all(isinstance(v, bool) for v in values):
         return pa.bool_()
     if values and all(isinstance(v, int) and not isinstance(v, bool) for v in values):
@@ -184,9 +167,7 @@ def _type_of(values: Sequence[Value]) -> pa.DataType:
 
 
 def _type_of_feature(feature: Feature, in_domain: bool) -> pa.DataType:
-    """The type of a feature's values; whole numbers are int64 only if all values are in its domain (`in_domain`)."""
-    import pyarrow as pa
-
+    """The type of a feature's values; integers are int64 only if all values are in its domain (`in_domain`)."""
     if not isinstance(feature, Numeric):
         return _type_of(feature.categories)
     if is_date(feature) and not feature.dtype.startswith(TIMESTAMP_PREFIXES):
@@ -195,5 +176,5 @@ def _type_of_feature(feature: Feature, in_domain: bool) -> pa.DataType:
         return pa.duration("us")
     if is_date(feature):
         return pa.timestamp("us", "UTC" if "," in feature.dtype else None)
-    whole = bool(feature.integer) and in_domain and max(map(abs, feature.bounds)) <= MAX_EXACT_INTEGER
-    return pa.int64() if whole else pa.float64()
+    integer = bool(feature.integer) and in_domain and max(map(abs, feature.bounds)) <= MAX_EXACT_INTEGER
+    return pa.int64() if integer else pa.float64()

@@ -1,5 +1,5 @@
-"""The memory that a job takes, estimated from its table, its explainer and the size of its parts. The figures were
-measured and rounded up."""
+"""Estimates the memory of a job from its table, its explainer and the size of its parts. The constants were measured
+and rounded up."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ HEAD = 24  # bytes per byte of its header
 
 @cache
 def cuda_build_bytes() -> int:
-    """The bytes that a CUDA build of torch takes in addition. Read from its version file: importing torch would already
-    take them."""
+    """The additional bytes of a CUDA build of torch, detected by its version file, without importing torch."""
     found = find_spec("torch")
     if found is None or found.origin is None:
         return 0
@@ -51,7 +50,7 @@ def rows_per_part(columns: int) -> int:
 
 @dataclass(frozen=True)
 class Budget:
-    """The memory limit, and the bytes that the reader and each worker take without the work on rows."""
+    """The memory limit, and the bytes of the reader and of each worker without the work on rows."""
 
     memory: int
     reader: int
@@ -75,9 +74,9 @@ class Budget:
         part_rows = min(part_rows, max(1, rows))
         part = part_rows * table.row_bytes(columns, rows)
         cells = part_rows * len(columns)
-        own = 2 * part + CELL * cells + COLUMN * len(columns)
-        own += sum(ARRAYS.get(name, HEAD) * size for name, size in explainer.items())
-        process = PROCESS + cuda_build_bytes() + own + (0 if device == "cpu" else CUDA)
+        overhead = 2 * part + CELL * cells + COLUMN * len(columns)
+        overhead += sum(ARRAYS.get(name, HEAD) * size for name, size in explainer.items())
+        process = PROCESS + cuda_build_bytes() + overhead + (0 if device == "cpu" else CUDA)
         group = table.group_bytes(columns)
         advice = f"; or fewer rows per part than part_rows={part_rows}" if part + CELL * cells > LEAST else ""
         if device != "cpu":
@@ -87,7 +86,7 @@ class Budget:
                 f"; or write {table.files[0]} in smaller row groups, of which one takes {said_bytes(group)} to read"
             )
         reader = READER + group + READER_PARTS * part
-        return cls(memory, reader, process + SENT_PARTS * part, advice, own + group + part)
+        return cls(memory, reader, process + SENT_PARTS * part, advice, overhead + group + part)
 
     def shares(self, workers: int | None) -> tuple[int, int]:
         """The number of workers, and the bytes that each may use for rows, so that all stay within the limit."""

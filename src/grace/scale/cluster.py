@@ -14,9 +14,8 @@ from grace.errors import GraceError, pip_install
 from grace.explain.answer_table import unique_names
 from grace.problem.budget import LEAST, bytes_of, said_bytes
 from grace.scale.budget import cuda_build_bytes
-from grace.scale.question import JobQuestion, question_to_json
 from grace.scale.saved_explainer import as_saved, load_reference, unpacked_files
-from grace.scale.worker import Worker, row_memory
+from grace.scale.worker import JobQuestion, Worker, question_to_json, row_memory
 from grace.schema.tables.arrow import first_line
 from grace.schema.tables.table_file import ROW, Part, TableFile
 

@@ -23,9 +23,8 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True)
 class JobPlan:
-    """What an engine needs to know: the table, the explainer, the columns that are read in addition to those of the
-    features, the number of rows per part and in all, the parts that are done, and what each worker is told, see
-    `grace.scale.worker`."""
+    """The input of an engine: the table, the explainer, the extra columns to read, the number of rows per part and in
+    total, the parts that are done, and the task of each worker, see `grace.scale.worker`."""
 
     table: TableFile
     explainer: SavedExplainer
@@ -45,7 +44,7 @@ class JobPlan:
 
 
 class Engine(Protocol):
-    """A way to explain the parts of a job."""
+    """Explains the parts of a job."""
 
     def run(self, plan: JobPlan, report: Report) -> None:
         """Explain the parts that are not done and write their files; `report` is called with the number of rows of

@@ -34,10 +34,10 @@ class ExtraColumns:
                 raise GraceError(f"id={name!r}: {table.files[0]} has no such column; it has {join_first(names)}")
         if only is not None and len(set(only)) < len(only):
             raise GraceError(f"id={list(only)!r}: a column is named twice")
-        kept = [n for n in names if n not in {*features, target}] if only is None else list(only)
-        if ROW in kept:
+        chosen = [n for n in names if n not in {*features, target}] if only is None else list(only)
+        if ROW in chosen:
             raise GraceError(f"column {ROW!r} has a name that is needed here; rename it, or name others by --id (id=)")
-        return cls(table.kinds(kept))
+        return cls(table.kinds(chosen))
 
     @classmethod
     def from_text(cls, text: str) -> ExtraColumns:

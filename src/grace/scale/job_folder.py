@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from grace.errors import GraceError
-from grace.scale.integrity import Damage, find_damage
 from grace.scale.part_records import (
     ANSWERS,
     RECORDS,
     REJECTS,
+    Damage,
     PartRecord,
     answers_file,
+    find_damage,
     finished_parts,
     part_name,
     read_record,
@@ -123,13 +124,13 @@ class JobFolder:
             found = read_json(read_text(path), str(path))
         except GraceError as reason:
             raise GraceError(f"{reason}; choose another folder") from reason
-        known = found.get("format") if isinstance(found, dict) else None
-        if known == PREVIOUS_FORMAT and not earlier:
+        version = found.get("format") if isinstance(found, dict) else None
+        if version == PREVIOUS_FORMAT and not earlier:
             rest = "its answers can be read by grace.scale.read" if "done" in found else "it cannot go on"
             raise GraceError(f"{self.folder} has a job of an earlier version of GRACE: {rest}; choose another folder")
-        if known not in (FORMAT, PREVIOUS_FORMAT):
+        if version not in (FORMAT, PREVIOUS_FORMAT):
             raise GraceError(f"{path} is of another version of GRACE; choose another folder")
-        if known == PREVIOUS_FORMAT and "done" not in found:
+        if version == PREVIOUS_FORMAT and "done" not in found:
             raise GraceError(
                 f"{self.folder} has an unfinished job of an earlier version of GRACE, which cannot be read"
             )
@@ -142,26 +143,26 @@ class JobFolder:
         """Begin a job with this manifest and these files of its explainer, or continue the same job. A job of which no
         part is done may be replaced by another. Damaged files raise an error or, with `repair`, are removed. Returns
         the parts that are done, and a description of each repair."""
-        known = self.manifest()
+        existing = self.manifest()
         begun = {EXPLAINER, ANSWERS, REJECTS, RECORDS, LOCK, *(p.name for p in self.folder.glob(f".{MANIFEST}.*.new"))}
-        if known is None and any(p.name not in begun for p in self.folder.iterdir()):
+        if existing is None and any(p.name not in begun for p in self.folder.iterdir()):
             raise GraceError(f"{self.folder} is not empty and has no {MANIFEST}; choose another folder")
-        records, unreadable = self.records(known)
+        records, unreadable = self.records(existing)
         done = finished_parts(self.folder, records)
-        if known is not None and done:
-            self._check_same(known, manifest)
-        damage = self._damage(known, records, unreadable)
+        if existing is not None and done:
+            self._check_same(existing, manifest)
+        damage = self._damage(existing, records, unreadable)
         if not repair:
             damage.raise_if_any(self.folder)
         repaired = damage.repair(self.folder)
-        if known is None or not done:
+        if existing is None or not done:
             done = frozenset()
             self._start(manifest, explainer)
         else:
-            records = self.records(known)[0] if repaired else records
+            records = self.records(existing)[0] if repaired else records
             done = finished_parts(self.folder, records)
-            if "done" in known and done != records.keys():  # rejects.csv will change
-                self.write_manifest({**known, "done": {**known["done"], "rejects": None}})
+            if "done" in existing and done != records.keys():  # rejects.csv will change
+                self.write_manifest({**existing, "done": {**existing["done"], "rejects": None}})
         (self.folder / RECORDS).mkdir(exist_ok=True)
         for left in (*self.folder.glob("*/.*.new"), *self.folder.glob(".*.new")):  # of a job that was killed
             left.unlink(missing_ok=True)
@@ -178,11 +179,11 @@ class JobFolder:
             write_durably(self.folder / EXPLAINER / path.name, path.read_bytes())
         self.write_manifest(manifest)
 
-    def _check_same(self, known: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+    def _check_same(self, existing: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
         for key, words in DIFFERENCES.items():
-            if known.get(key) != manifest[key]:
+            if existing.get(key) != manifest[key]:
                 raise GraceError(
-                    f"{self.folder} was begun with {words}{_difference(known.get(key), manifest[key])}; "
+                    f"{self.folder} was begun with {words}{_difference(existing.get(key), manifest[key])}; "
                     "choose another folder, or ask as before"
                 )
 
@@ -213,21 +214,21 @@ class JobFolder:
     def finish(self, manifest: Mapping[str, Any]) -> tuple[int, int, int]:
         """Check every file; then write all rejected rows to one file, and the totals and all records to the manifest.
         Returns how many rows were explained, not explained, and rejected."""
-        known = self.manifest()
-        records, unreadable = self.records(known)
-        self._damage(known, records, unreadable).raise_if_any(self.folder)
+        current = self.manifest()
+        records, unreadable = self.records(current)
+        self._damage(current, records, unreadable).raise_if_any(self.folder)
         records = dict(sorted(records.items()))
         explained, rows, rejected = (
             sum(getattr(r, name) for r in records.values()) for name in ("explained", "rows", "set_aside")
         )
-        kept = [self.rejects(part) for part, r in records.items() if rejects_file(part) in r.files]
-        whole = self.folder / ALL_REJECTS
-        write_durably(whole, _csv_lines([]), *(path.read_bytes().partition(b"\n")[2] for path in kept))
+        rejects = [self.rejects(part) for part, r in records.items() if rejects_file(part) in r.files]
+        all_rejects = self.folder / ALL_REJECTS
+        write_durably(all_rejects, _csv_lines([]), *(path.read_bytes().partition(b"\n")[2] for path in rejects))
         totals = {
             "explained": explained,
             "not_explained": rows - explained,
             "set_aside": rejected,
-            "rejects": hash_of_file(whole),
+            "rejects": hash_of_file(all_rejects),
             "parts": {part_name(part): record.to_json() for part, record in records.items()},
         }
         self.write_manifest({**manifest, "done": totals})

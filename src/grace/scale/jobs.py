@@ -1,4 +1,5 @@
-"""Jobs: a table explained into a folder. An interrupted job is continued by the same call."""
+"""Jobs: a table explained into a folder. An interrupted job is continued by the same call. Also random rows of a table,
+to train on one that does not fit into memory."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from grace.errors import GraceError
 from grace.problem.budget import bytes_of
 from grace.scale import results
@@ -14,8 +17,9 @@ from grace.scale.budget import MEMORY, Budget, rows_per_part
 from grace.scale.engines import ENGINES, JobPlan, choose_engine
 from grace.scale.extra_columns import ExtraColumns
 from grace.scale.job_folder import JobFolder
-from grace.scale.question import question_to_json
 from grace.scale.saved_explainer import as_saved
+from grace.scale.worker import question_to_json
+from grace.schema.sources import ParquetSource
 from grace.schema.tables.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -141,3 +145,11 @@ class _RowCount:
         self.done += rows
         if self.progress is not None:
             self.progress(self.done, max(self.total, self.done))
+
+
+def sample(path: str | Path, rows: int, *, seed: int = 0) -> pd.DataFrame:
+    """Rows drawn at random without replacement from a Parquet table of any size, in the order of the table and indexed
+    by row number."""
+    source = ParquetSource.of(path)
+    total = len(source)
+    return source.take(np.sort(np.random.default_rng(seed).choice(total, min(rows, total), replace=False)))

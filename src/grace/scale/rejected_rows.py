@@ -88,13 +88,13 @@ def bisect_failures(rows: Any, function: Callable[[Any], Found]) -> tuple[list[t
         if len(rows) == 1:
             return [], {rows.index[0]: first_line(reason)}
     middle = len(rows) // 2
-    found: list[tuple[Any, Found]] = []
+    succeeded: list[tuple[Any, Found]] = []
     failed: dict[Any, str] = {}
     for half in (rows.iloc[:middle], rows.iloc[middle:]):
-        some, others = bisect_failures(half, function)
-        found += some
-        failed |= others
-    return found, failed
+        results, errors = bisect_failures(half, function)
+        succeeded += results
+        failed |= errors
+    return succeeded, failed
 
 
 def typed_frame(rows: pa.Table, schema: Schema) -> pd.DataFrame:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
-from grace.scale.integrity import REPAIR, Damage, part_files, unexpected_files
 from grace.scale.job_folder import MANIFEST, PREVIOUS_FORMAT, JobFolder
-from grace.scale.part_records import ANSWERS, PartRecord, answers_file, finished_parts, record_file, rejects_file
+from grace.scale.part_records import (
+    ANSWERS,
+    REPAIR,
+    Damage,
+    PartRecord,
+    answers_file,
+    finished_parts,
+    part_files,
+    record_file,
+    rejects_file,
+    unexpected_files,
+)
 from grace.schema.files import unescape_formula
 
 if TYPE_CHECKING:
@@ -42,8 +53,6 @@ def read(folder: str | Path, columns: Sequence[str] | None = None, *, check: boo
 
 def rejects(folder: str | Path, *, check: bool = True) -> pd.DataFrame:
     """The rejected rows of a job: column and reason, indexed by the number of the row."""
-    import io
-
     import pandas as pd
 
     where = Path(folder)

@@ -1,4 +1,4 @@
-"""A process that explains parts, started by `grace.scale.pool`.
+"""A process that explains parts, started by `grace.scale.pool`, and the question that it answers about each row.
 
 It reads a line of JSON, the task: the job folder, references to the explainer and the extra columns, the question, the
 memory, the number of workers and the device. Then come messages, each a line of JSON about a part, followed by its rows
@@ -15,14 +15,14 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from grace.errors import GraceError
 from grace.problem.budget import LEAST, usual
+from grace.problem.target_range import TargetRange
 from grace.scale.job_folder import JobFolder
-from grace.scale.question import JobQuestion
 from grace.schema.tables.arrow import first_line
 from grace.schema.tables.table_file import MalformedRow, Part
 
@@ -30,6 +30,51 @@ if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
 
 PARENT_CHECK = 0.1  # seconds between checks that the parent process is alive
+
+
+@dataclass(frozen=True)
+class JobQuestion:
+    """The arguments of `explain`, whether missing cells are imputed, and the arguments of `Explanation.text`, or None
+    for no sentences."""
+
+    settings: Mapping[str, Any]
+    impute: bool = False
+    text: Mapping[str, Any] | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], memory: int) -> JobQuestion:
+        """The inverse of `question_to_json`; `memory` is the limit of a process for its rows, in bytes."""
+        settings = {**data["settings"], "memory": memory}
+        if isinstance(settings.get("against"), dict):
+            settings["against"] = TargetRange(**settings["against"])
+        if data["impute"]:
+            settings["missing"] = "fill"
+        return cls(settings, data["impute"], data["text"])
+
+
+def question_to_json(
+    settings: Mapping[str, Any], *, impute: bool = False, text: bool | Mapping[str, Any] = False
+) -> dict[str, Any]:
+    """A question as JSON, without settings that are empty or None."""
+    options = {} if isinstance(text, bool) else {k: v for k, v in text.items() if v not in (None, False)}
+    return {"settings": _plain_settings(settings), "impute": impute, "text": None if text is False else options}
+
+
+def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    given = {k: v for k, v in settings.items() if v is not None}
+    out = {k: v for k, v in given.items() if k in ("rules", "only") or not isinstance(v, list | tuple | dict) or v}
+    if "robust" in out:
+        raise GraceError("robust= is not for jobs, as other models are not saved with the explainer")
+    against = out.get("against")
+    if isinstance(against, TargetRange):
+        out["against"] = asdict(against)
+    elif isinstance(against, list | tuple) or hasattr(against, "__array__"):
+        raise GraceError("against: a job contrasts every row with the same class")
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(out, default=lambda v: v.item()))
+    except (TypeError, AttributeError, ValueError) as reason:
+        raise GraceError(f"a setting of a job must be plain values: {reason}") from reason
+    return plain
 
 
 class Worker:

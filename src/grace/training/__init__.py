@@ -1,4 +1,4 @@
-"""Training the paper's networks, and networks of the same kind for any other table; descent is the optimisation."""
+"""Trains the paper's networks (ReLU, with embeddings for categories) on any table; descent has the optimisation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from grace.models.base import class_codes
 from grace.models.network import Network
 from grace.models.threshold import Threshold, cutoffs_of
 from grace.models.torch import TorchModel
-from grace.schema.columns import imputed, is_number
+from grace.problem.binding import encoded
+from grace.schema.columns import is_number
 from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, columns_of, plain
 from grace.schema.frames import cell_repr, join_first, numbers
 from grace.schema.parsing import MAX_SEED, whole_number
@@ -27,7 +28,7 @@ from grace.training.descent import Progress, descend
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is trained; the paper's Table Sup1 has one for each of its tables."""
+    """Hyperparameters of a network and its training; the paper's Table Sup1 has those of its tables."""
 
     hidden: tuple[int, ...] = (64, 32)
     learning_rate: float = 0.003
@@ -46,7 +47,7 @@ class Recipe:
 
 
 TASKS = ("classification", "regression")
-RARE = 10  # rows that a category needs to be one of its own, if rare ones are put together
+MIN_CATEGORY_ROWS = 10  # categories with fewer training rows are merged, if `rare` is given
 
 RECIPES = {
     "eegeye": Recipe((40, 30), 0.01, 5),
@@ -79,12 +80,12 @@ def fit(
 ) -> TorchModel:
     """Train a network on a table of the paper (its training part) or on any DataFrame.
 
-    A target of numbers with more than 50 different values is predicted as a number, any other as classes;
-    `task="regression"` or `task="classification"` says so. Keyword `changes` are parts of the recipe:
-    `hidden=(32, 16)`, `learning_rate`, `patience`, `batch_size`, `max_epochs`. Without `validation`, a tenth of the
-    rows is set aside for early stopping. Missing cells are imputed: the median, or the category "missing", as the
-    training part has it. With `rare="other"`, categories with fewer than 10 rows become one of that name, and so does
-    any that turns up later. `threshold` is the probability from which on a class is decided, as in `grace.wrap`.
+    By default, a numeric target with more than 50 distinct values is a regression, any other a classification; `task`
+    is "regression" or "classification". `changes` override parts of the recipe: `hidden=(32, 16)`, `learning_rate`,
+    `patience`, `batch_size`, `max_epochs`. Without `validation`, a tenth of the rows is held out for early stopping.
+    Missing cells are imputed by the median of the training rows, or the category "missing". With `rare="other"`,
+    categories with fewer than 10 rows, and those unseen in training, become one of that name. `threshold` is the
+    probability above which a class is predicted, as in `grace.wrap`.
     """
     whole_number("seed", plain(seed), 0, MAX_SEED)
     if isinstance(data, Table):
@@ -102,7 +103,7 @@ def fit(
         if schema is not None:
             check_columns(data, schema, target)
         stratify = task == "classification"
-        train, held = (data, validation) if validation is not None else _set_aside(data, target, seed, stratify)
+        train, held = (data, validation) if validation is not None else _hold_out(data, target, seed, stratify)
     if threshold is not None and task == "regression":
         raise GraceError("threshold= is about the probabilities of classes; leave it out for a regression")
     for name in changes:
@@ -117,25 +118,25 @@ def fit(
     schema = _with_missing(Schema.infer(train, target, like=schema), train)
     schema = replace(schema, classes=_classes(schema, train, held) if task == "classification" else ())
     cutoffs = None if threshold is None else cutoffs_of(threshold, schema.classes)
-    x, held_x = _rows(train, schema), _rows(held, schema)
+    x, held_x = (torch.as_tensor(encoded(schema, part), dtype=torch.float32) for part in (train, held))
     y, held_y = (_targets(part, schema, what) for part, what in ((train, "training data"), (held, "validation data")))
     network = Network(schema, recipe.hidden, len(schema.classes) or 1)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         network.initialise(*_scaling(x, schema), generator)
-    middle, unit = (0.0, 1.0) if schema.classes else (float(y.mean()), float(y.std(correction=0)))
+    mean, scale = (0.0, 1.0) if schema.classes else (float(y.mean()), float(y.std(correction=0)))
     if not schema.classes:
-        y, held_y = (((values - middle) / unit).float() for values in (y, held_y))
+        y, held_y = (((values - mean) / scale).float() for values in (y, held_y))
     descend(network, (x, y), (held_x, held_y), recipe, generator, progress)
     if not schema.classes:
-        _stretch(network, middle, unit)
+        _rescale_output(network, mean, scale)
     module = network.double().eval().requires_grad_(False)
     model = TorchModel(module, schema.classes, outputs="logits", schema=schema, task=task)
     return model.with_cutoffs(cutoffs)
 
 
 def task_for(frame: pd.DataFrame, target: str, task: str | None, schema: Schema | None = None) -> str:
-    """What is asked for, or what the target suggests."""
+    """The task that is given, or else inferred from the target."""
     if task not in (None, *TASKS):
         raise GraceError(f"task={task!r} is unknown; use one of {', '.join(map(repr, TASKS))}")
     if task == "regression" and not pd.api.types.is_numeric_dtype(frame[target]):
@@ -145,7 +146,7 @@ def task_for(frame: pd.DataFrame, target: str, task: str | None, schema: Schema 
 
 
 def check_target(frame: pd.DataFrame, target: str | None, task: str | None = None, schema: Schema | None = None) -> str:
-    """The task, or an error that says what is wrong with the target."""
+    """The task, or an error if the target is not suitable."""
     if target is None:
         raise GraceError('which column is the target? pass target="..."')
     if len(frame) == 0:
@@ -170,17 +171,16 @@ def check_target(frame: pd.DataFrame, target: str | None, task: str | None = Non
 
 
 def check_columns(frame: pd.DataFrame, schema: Schema, target: str) -> None:
-    """A schema has to have every column of the table, and no other; one without features takes them all."""
+    """Raise an error unless the schema has exactly the columns of the table, or no features, which stands for all."""
     if not schema.features:
         return
     if target in schema.columns:
         raise GraceError(f"column {target!r} is the target, and a feature of the schema too; take the feature out")
-    there = set(frame.columns)
-    known = [c for f in schema.features for c in ([f.name] if f.name in there else columns_of(f))]
-    for column in (c for c in known if c not in there):
+    present = set(frame.columns)
+    declared = [c for f in schema.features for c in ([f.name] if f.name in present else columns_of(f))]
+    for column in (c for c in declared if c not in present):
         raise GraceError(f"column {column!r} of the schema is missing from the table; take the feature out, or add it")
-    needed = {*known, target}
-    for column in (c for c in frame.columns if c not in needed):
+    for column in (c for c in frame.columns if c not in {*declared, target}):
         raise GraceError(
             f"column {column!r} of the table is missing from the schema; add a feature for it, or drop the column "
             "(grace train --drop)"
@@ -188,86 +188,77 @@ def check_columns(frame: pd.DataFrame, schema: Schema, target: str) -> None:
 
 
 def score(model: TorchModel, test: pd.DataFrame) -> str:
-    """How well the model does on rows with their target, as a sentence."""
+    """R² or accuracy of the model on rows with their target, as a sentence."""
     assert model.schema is not None
     truth, predicted = test[model.schema.target], model.predict(model.impute(test))
     if model.task == "regression":
-        share = 1 - np.square(predicted - truth).mean() / np.square(truth - truth.mean()).mean()
-        return f"R² on {len(test)} held-out rows: {share:.3f}."
+        r2 = 1 - np.square(predicted - truth).mean() / np.square(truth - truth.mean()).mean()
+        return f"R² on {len(test)} held-out rows: {r2:.3f}."
     return f"{(predicted == truth).mean():.1%} of {len(test)} held-out rows classified correctly."
 
 
-def _set_aside(frame: pd.DataFrame, target: str, seed: int, stratify: bool = True) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A tenth of the rows for early stopping, some of each class."""
+def _hold_out(frame: pd.DataFrame, target: str, seed: int, stratify: bool = True) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Training rows, and a tenth of the rows for early stopping, at least one of each class."""
     classes = frame[target].nunique() if stratify else 0
-    held = max(int(np.ceil(len(frame) * 0.1)), classes)
-    if len(frame) - held < max(classes, 2):
+    size = max(int(np.ceil(len(frame) * 0.1)), classes)
+    if len(frame) - size < max(classes, 2):
         what = f" on {classes} classes" if classes else ""
         raise GraceError(f"{len(frame)} rows are too few to train{what}; pass validation= and more rows")
     labels = frame[target] if stratify else None
-    train, rest = train_test_split(frame, test_size=held, stratify=labels, random_state=seed)
-    return train, rest
+    train, held = train_test_split(frame, test_size=size, stratify=labels, random_state=seed)
+    return train, held
 
 
 def with_categories(like: Schema | None, frame: pd.DataFrame, train: pd.DataFrame, target: str) -> Schema:
-    """What is declared, with the categories of the whole frame; a change may choose only those that
-    occur in training."""
+    """The declared schema with the categories of the whole frame; those that do not occur in training are `never`
+    chosen by a change."""
     base = Schema(features=(), target=target) if like is None else like
     declared = {f.name: f for f in base.features}
     features: list[Feature] = []
     for found in Schema.infer(frame, target, like=base).features:
         feature = declared.get(found.name, type(found)(name=found.name))
         if isinstance(found, Categorical) and isinstance(feature, Categorical) and not feature.categories:
-            seen = {plain(value) for value in train[found.name].dropna().unique()}
-            never = tuple(c for c in found.categories if c not in seen)
+            trained = {plain(value) for value in train[found.name].dropna().unique()}
+            never = tuple(c for c in found.categories if c not in trained)
             feature = replace(feature, categories=found.categories, ordered=found.ordered, never=never)
         features.append(feature)
     return replace(base, features=tuple(features))
 
 
 def _with_other(schema: Schema, train: pd.DataFrame, word: str) -> Schema:
-    """Categorical columns with rare categories get one for all of them, which a row may have but no change choose."""
+    """Merge the rare categories of each column into `word`, which is never chosen by a change."""
     for feature in schema.features:
         if isinstance(feature, Categorical) and not feature.other and not feature.columns:
             counts = train[feature.name].map(plain).value_counts()
-            kept = tuple(c for c in feature.categories if counts.get(c, 0) >= RARE and c != word)
-            if kept and len(kept) < len(feature.categories):
-                never = (*(c for c in feature.never if c in kept), word)
-                typical = feature.typical if feature.typical in kept else kept[0]
-                parts = {"categories": (*kept, word), "never": never, "other": word, "typical": typical}
+            frequent = tuple(c for c in feature.categories if counts.get(c, 0) >= MIN_CATEGORY_ROWS and c != word)
+            if frequent and len(frequent) < len(feature.categories):
+                never = (*(c for c in feature.never if c in frequent), word)
+                typical = feature.typical if feature.typical in frequent else frequent[0]
+                parts = {"categories": (*frequent, word), "never": never, "other": word, "typical": typical}
                 schema = schema.replace(feature.name, **parts)
     return schema
 
 
 def _with_missing(schema: Schema, train: pd.DataFrame) -> Schema:
-    """Categorical columns with missing cells in training get the category "missing", which a row may
-    have but no change may choose."""
+    """Add the category "missing", which is never chosen by a change, to columns with missing cells in training."""
     for feature in schema.features:
         if not isinstance(feature, Categorical) or feature.columns or MISSING in feature.categories:
             continue
         if train[feature.name].isna().any():
-            schema = schema.replace(
-                feature.name,
-                categories=(*feature.categories, MISSING),
-                never=(*feature.never, MISSING),
-            )
+            categories, never = (*feature.categories, MISSING), (*feature.never, MISSING)
+            schema = schema.replace(feature.name, categories=categories, never=never)
     return schema
 
 
-def _rows(frame: pd.DataFrame, schema: Schema) -> Tensor:
-    rows = schema.encode(frame, missing=True)
-    return torch.as_tensor(imputed(schema.features, rows), dtype=torch.float32)
-
-
 def _classes(schema: Schema, train: pd.DataFrame, held: pd.DataFrame) -> tuple[Value, ...]:
-    """The classes that are declared or were found; of numbers that are told to be classes, all that occur."""
+    """The declared or inferred classes; for a numeric target, all values that occur."""
     assert schema.target is not None
-    found = pd.concat([train[schema.target], held[schema.target]])
-    return schema.classes or Categorical(name=schema.target).observe(found).categories
+    labels = pd.concat([train[schema.target], held[schema.target]])
+    return schema.classes or Categorical(name=schema.target).observe(labels).categories
 
 
 def _targets(frame: pd.DataFrame, schema: Schema, what: str) -> Tensor:
-    """Positions of classes, or numbers."""
+    """The target (n,): positions of classes (int64), or numbers (float64)."""
     assert schema.target is not None
     if schema.classes:
         return torch.as_tensor(class_codes(frame[schema.target], schema.classes, what))
@@ -278,13 +269,13 @@ def _targets(frame: pd.DataFrame, schema: Schema, what: str) -> Tensor:
     return torch.tensor(values)
 
 
-def _stretch(network: Network, middle: float, unit: float) -> None:
-    """Standardised numbers into natural ones: the last layer, which is linear, takes the unit in."""
+def _rescale_output(network: Network, mean: float, scale: float) -> None:
+    """Undo the standardisation of the target in the last linear layer."""
     last = network.layers[-1]
     assert isinstance(last, nn.Linear)
     with torch.no_grad():
-        last.weight.mul_(unit)
-        last.bias.mul_(unit).add_(middle)
+        last.weight.mul_(scale)
+        last.bias.mul_(scale).add_(mean)
 
 
 def _scaling(x: Tensor, schema: Schema) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Training by descent: Adam, early stopping, and back to the best weights."""
+"""Optimisation: Adam with early stopping, restoring the best weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from grace.training import Recipe
 
 Progress = Callable[[int, int, float], None]
-"""Called after each epoch with the epoch, the most there may be, and the validation loss."""
+"""Called after each epoch with its number, the maximal number of epochs, and the validation loss."""
 
 
 def descend(
@@ -27,10 +27,10 @@ def descend(
     generator: torch.Generator,
     progress: Progress | None,
 ) -> None:
-    """Adam on the loss; stop when that of the validation rows has not improved for `patience` epochs and go back to
-    the best weights."""
+    """Minimise the loss by Adam until the validation loss has not improved for `patience` epochs; restores the best
+    weights."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # batches are small: threads cost more than they bring, far more on a busy machine
+    torch.set_num_threads(1)  # batches are small: threading overhead dominates
     try:
         _epochs(network, *train, held, recipe, generator, progress)
     finally:
@@ -38,7 +38,7 @@ def descend(
 
 
 def _loss(network: Network, x: Tensor, y: Tensor) -> Tensor:
-    """Cross-entropy of classes, mean squared error of numbers."""
+    """Cross-entropy for classes, mean squared error for numbers."""
     out = network(x)
     return nn.functional.mse_loss(out[:, 0], y) if y.is_floating_point() else nn.functional.cross_entropy(out, y)
 

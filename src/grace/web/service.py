@@ -207,5 +207,5 @@ def predict_row(explainer: Explainer, frame: pd.DataFrame) -> tuple[int, list[fl
 def explain_batch(explainer: Explainer, questions: list[RowQuestion]) -> list[Answer]:
     """Explain questions that differ only in the row."""
     batch = explainer.explain(pd.DataFrame([q.raw_row for q in questions]), **questions[0].arguments)
-    pairs = zip(batch, questions, strict=True)
+    pairs = zip((e.computed() for e in batch), questions, strict=True)
     return [Answer(e, svg_columns(e, e.backdrop()) if q.with_pictures else []) for e, q in pairs]

@@ -1,14 +1,13 @@
-"""The paper's experiments again, beside its figures, and what simulated readers (programs) do with an explanation.
+"""The paper's experiments again, compared with its numbers, and programs that act on explanations as readers would.
 
-paper        the figures that the paper prints
-plan         what is asked for, and what makes a stored result stale
-store        one file per table, run and part, written whole or not at all
-subject      a network and its explainer for one table and run
-samples      accuracy, the main table, and the effects of K and γ; released is the authors' own program
-patient      the case study
-reading      what a text says: GRACE's, LIME's and SHAP's; reader acts on it; simulation judges that by the
-             network, and SHAP in sentences
-runs         puts it together on several processes
-tables       means beside the paper's; page and figures show them; results writes it all
-results       writes all of it
+paper       the numbers that the paper prints
+plan        tables, runs and parts, and the store: one file per table, run and part
+subject     the network and its explainer for one table and run
+samples     accuracy, the main table, the effects of K and γ, the case study
+released    the authors' released program, which differs from the paper
+reading     parses texts of GRACE, LIME and SHAP; reader edits a row accordingly; simulation evaluates the edits by the
+            network, and has SHAP in sentences
+runs        computes a plan in several processes
+tables      means over runs beside the paper's; page and figures show them
+results     writes tables, page and figures
 """

@@ -1,4 +1,4 @@
-"""The figures, by matplotlib, as PNG and SVG; the same bytes for the same tables."""
+"""Figures by matplotlib as PNG and SVG, reproducible byte for byte."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pandas as pd
 
 from grace.errors import GraceError, pip_install
 from grace.experiments.reproduction import paper
-from grace.experiments.reproduction.store import Figures
-from grace.experiments.reproduction.tables import ALONE, MEAN
+from grace.experiments.reproduction.plan import Result
+from grace.experiments.reproduction.tables import MEAN, TEXT_ONLY
 from grace.schema.files import atomic_replace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# After Okabe and Ito; lines also differ in dash and marker
-LOOK: dict[str, dict[str, Any]] = {
+# Colours of Okabe and Ito; lines also differ in dash and marker
+STYLES: dict[str, dict[str, Any]] = {
     "gradient": {"color": "#0072b2", "marker": "o", "linestyle": "-"},
     "local": {"color": "#d55e00", "marker": "s", "linestyle": "--"},
     "search": {"color": "#009e73", "marker": "^", "linestyle": "-."},
@@ -31,8 +31,8 @@ READERS = {"grace": "GRACE", "lime": "LIME", "shap": "SHAP", "none": "no explana
 FOR, AGAINST = "#d55e00", "#0072b2"
 
 
-def draw(frames: dict[str, pd.DataFrame], patient: Figures | None, place: Path) -> list[str]:
-    """Draw what there is to draw; returns the names of the figures."""
+def draw(frames: dict[str, pd.DataFrame], patient: Result | None, folder: Path) -> list[str]:
+    """Draw a figure for each table that has one into a folder; returns their names."""
     figures: dict[str, Figure] = {}
     if "figure-fidelity" in frames:
         figures["figure-fidelity"] = fidelity(frames["figure-fidelity"])
@@ -46,24 +46,24 @@ def draw(frames: dict[str, pd.DataFrame], patient: Figures | None, place: Path) 
     if "reader" in frames:
         figures["reader"] = reader(frames["reader"])
     for name, figure in figures.items():
-        save(figure, place / name)
+        save(figure, folder / name)
     return list(figures)
 
 
 def fidelity(frame: pd.DataFrame) -> Figure:
-    """Fidelity against the share of features that may be perturbed: the mean over tables, and each table behind it."""
+    """Fidelity against the share of features that may be perturbed: the mean over tables, and each table thinner."""
     figure = _figure(7.2, 4.2)
     axes = figure.subplots()
-    for method, look in LOOK.items():
+    for method, style in STYLES.items():
         part = frame[frame["method"] == method]
-        if look["linestyle"] == "none":
+        if style["linestyle"] == "none":
             mean = part[part["data"] == MEAN]
-            axes.plot(100 * mean["perturbed"], mean["fidelity"], label=f"{NAMES[method]} (perturbs so many)", **look)
+            axes.plot(100 * mean["perturbed"], mean["fidelity"], label=f"{NAMES[method]} (perturbs so many)", **style)
             continue
         for data, each in part.groupby("data", sort=False):
-            strong = {"linewidth": 2.2} if data == MEAN else {"linewidth": 0.7, "alpha": 0.3, "marker": ""}
+            width = {"linewidth": 2.2} if data == MEAN else {"linewidth": 0.7, "alpha": 0.3, "marker": ""}
             label = NAMES[method] if data == MEAN else None
-            axes.plot(100 * each["share"], each["fidelity"], label=label, **{**look, **strong})
+            axes.plot(100 * each["share"], each["fidelity"], label=label, **{**style, **width})
     axes.axvline(12.5, color="#777777", linewidth=0.8, linestyle=":")
     axes.annotate("the paper: ≈ 0.95 at 12.5 %", (12.5, 0.03), (13.5, 0.03), fontsize=8, color="#555555")
     axes.set_xscale("log")
@@ -78,20 +78,20 @@ def fidelity(frame: pd.DataFrame) -> Figure:
 
 
 def panels(frame: pd.DataFrame, measure: str, label: str, limits: tuple[float, float] | None) -> Figure:
-    """A measure against K = 1 ... 10, a panel for each table and one for the mean."""
+    """A measure against K = 1 ... 10, with a panel for each table and one for the mean."""
     names = list(dict.fromkeys(frame["data"]))
     across = min(4, len(names))
     down = -(-len(names) // across)
     figure = _figure(2.5 * across + 0.4, 2.0 * down + 0.6)
     grid = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
-    for place, axes in enumerate(grid.flat):
-        if place >= len(names):
+    for i, axes in enumerate(grid.flat):
+        if i >= len(names):
             axes.set_visible(False)
             continue
-        part = frame[frame["data"] == names[place]]
+        part = frame[frame["data"] == names[i]]
         for method, each in part.groupby("method", sort=False):
-            axes.plot(each["k"], each[measure], label=NAMES[str(method)], markersize=3.5, **LOOK[str(method)])
-        axes.set_title("mean of the tables" if names[place] == MEAN else names[place], fontsize=9)
+            axes.plot(each["k"], each[measure], label=NAMES[str(method)], markersize=3.5, **STYLES[str(method)])
+        axes.set_title("mean of the tables" if names[i] == MEAN else names[i], fontsize=9)
         axes.set_xticks([1, 5, 10])
         if limits is not None:
             axes.set_ylim(*limits)
@@ -103,30 +103,30 @@ def panels(frame: pd.DataFrame, measure: str, label: str, limits: tuple[float, f
 
 
 def gamma(frame: pd.DataFrame) -> Figure:
-    """Info-gain, in the reading of the paper's figures, against γ: the mean over tables and each table behind it."""
-    methods = [m for m in LOOK if m in set(frame["method"])]
+    """Info-gain on raw values, as in the paper, against γ: the mean over tables, and each table thinner."""
+    methods = [m for m in STYLES if m in set(frame["method"])]
     figure = _figure(2.7 * len(methods) + 0.4, 3.2)
     grid = figure.subplots(1, len(methods), sharey=True, squeeze=False)
     for axes, method in zip(grid[0], methods, strict=True):
         part = frame[frame["method"] == method].sort_values("gamma", ascending=False, kind="stable")
         for data, each in part.groupby("data", sort=False):
-            strong = {"linewidth": 2.2} if data == MEAN else {"linewidth": 0.7, "alpha": 0.45, "marker": ""}
-            axes.plot([f"{g:g}" for g in each["gamma"]], each["info_gain_raw"], **{**LOOK[method], **strong})
+            width = {"linewidth": 2.2} if data == MEAN else {"linewidth": 0.7, "alpha": 0.45, "marker": ""}
+            axes.plot([f"{g:g}" for g in each["gamma"]], each["info_gain_raw"], **{**STYLES[method], **width})
             if each["paper"].notna().any():
                 style = {"color": "#555555", "marker": "x", "linestyle": ":", "linewidth": 1}
                 axes.plot([f"{g:g}" for g in each["gamma"]], each["paper"], **style)
-                said, start = f"{data} (paper)", (0, each["paper"].iloc[0])
-                axes.annotate(said, start, (4, 5), textcoords="offset points", fontsize=7, color="#555555")
+                label, start = f"{data} (paper)", (0, each["paper"].iloc[0])
+                axes.annotate(label, start, (4, 5), textcoords="offset points", fontsize=7, color="#555555")
         axes.set_title(NAMES[method], fontsize=9)
         axes.set_xlabel("γ")
     grid[0][0].set_ylabel("info-gain (raw)")
     return _tidy(figure)
 
 
-def case_study(figures: Figures) -> Figure:
-    """LIME's reasons and GRACE's changes for the patient, side by side."""
-    reasons, changes = figures["lime"]["reasons"], figures["grace"]["search"]["changes"]
-    label, other = figures["class"], figures["contrast"]["search"]
+def case_study(result: Result) -> Figure:
+    """LIME's weights and GRACE's changes for the patient, side by side."""
+    reasons, changes = result["lime"]["reasons"], result["grace"]["search"]["changes"]
+    label, other = result["class"], result["contrast"]["search"]
     figure = _figure(10.5, 3.6)
     left, right = figure.subplots(1, 2)
     lines = list(range(len(reasons)))
@@ -135,9 +135,9 @@ def case_study(figures: Figures) -> Figure:
     left.invert_yaxis()
     left.axvline(0, color="#333333", linewidth=0.8)
     left.set_xlabel(f"weight: against (−) or for (+) {label}")
-    left.set_title(f"LIME: what speaks for {label} (p = {figures['probability']:.2f})", fontsize=10)
+    left.set_title(f"LIME: what speaks for {label} (p = {result['probability']:.2f})", fontsize=10)
     for line, change in enumerate(changes):
-        low, high = figures["ranges"][change["feature"]]
+        low, high = result["ranges"][change["feature"]]
         right.plot([low, high], [line, line], color="#cccccc", linewidth=6, solid_capstyle="round", zorder=1)
         right.annotate(
             "",
@@ -161,12 +161,12 @@ def case_study(figures: Figures) -> Figure:
 
 
 def reader(frame: pd.DataFrame) -> Figure:
-    """How often a simulated reader changes the class, and how well one foresees other edits."""
+    """How often a simulated reader changes the class, and how well it predicts the effect of other edits."""
     over = frame[frame["data"] == MEAN].reset_index(drop=True)
     figure = _figure(10.5, 0.36 * len(over) + 1.5)
     left, right = figure.subplots(1, 2, sharey=True)
     lines = list(over.index)
-    kinds = [(m, p) in ALONE for m, p in zip(over["method"], over["policy"], strict=True)]
+    kinds = [(m, p) in TEXT_ONLY for m, p in zip(over["method"], over["policy"], strict=True)]
     left.barh(lines, over["flipped"], color=["#0072b2" if k else "#9cc9e3" for k in kinds])
     for line, share, moved in zip(lines, over["flipped"], over["moved"], strict=True):
         left.annotate(f"{share:.2f} by {moved:.1f} features", (1.03, line), va="center", fontsize=8)
@@ -181,8 +181,8 @@ def reader(frame: pd.DataFrame) -> Figure:
     left.set_xlim(0, 1.45)
     left.set_xticks([0, 0.25, 0.5, 0.75, 1])
     left.set_title("Simulated round trip: share of rows whose class changes\n(dark: by the text alone)", fontsize=9)
-    for column, name, look in (("forward_any", "any edits", "gradient"), ("forward_own", "named features", "local")):
-        right.plot(over[column], lines, label=name, **{**LOOK[look], "linestyle": "none"})
+    for column, name, style in (("forward_any", "any edits", "gradient"), ("forward_own", "named features", "local")):
+        right.plot(over[column], lines, label=name, **{**STYLES[style], "linestyle": "none"})
     right.axvline(0.5, color="#777777", linewidth=0.8, linestyle=":")
     right.set_xlim(0.4, 1.02)
     right.set_title("Simulated forecast of other edits: share right\n(guessing: 0.5)", fontsize=9)
@@ -211,7 +211,7 @@ def _plain(axes: Axes) -> None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """PNG and SVG, whole or not at all."""
+    """Write a figure as PNG and SVG, atomically."""
     import matplotlib as mpl
 
     for suffix, stamp in ((".png", None), (".svg", {"Date": None})):

@@ -1,4 +1,4 @@
-"""The tables as Markdown and, with the figures, as one self-contained page."""
+"""The tables as Markdown and, with the figures, as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from grace.experiments.reproduction import paper
 from grace.experiments.reproduction.tables import MEAN
+from grace.experiments.results import markdown_table
 from grace.pictures.report import report_environment
 
 SIMULATED = (
@@ -51,15 +52,15 @@ TITLES = {
     "reader": "What simulated readers (programs) do with it",
 }
 PICTURES = {"figure-k": ("figure-k", "figure-k-features")}
-SAME = 0.005  # figures that are printed alike
-PRINTED = ("features", "info_gain_star_raw", "influence_raw")  # in the reading of the paper's figures
+ROUNDING = 0.005  # numbers that differ by less are printed alike
+PRINTED = ("features", "info_gain_star_raw", "influence_raw")  # the measures in the paper
 Cells = dict[tuple[str, str, str], dict[str, Any]]
 Block = tuple[str, list[str], list[list[str]]]
 """A title, column heads and lines of text."""
 
 
 def blocks(name: str, frame: pd.DataFrame) -> list[Block]:
-    """The tables to show for a part."""
+    """The tables of a part as text."""
     return SHOW[name](frame)
 
 
@@ -106,8 +107,8 @@ def _shares(frame: pd.DataFrame) -> list[Block]:
     wide = swept.pivot_table(index="method", columns="share", values="fidelity", sort=False)
     lines = [[str(method), *(_n(v, 3) for v in row)] for method, row in zip(wide.index, wide.to_numpy(), strict=True)]
     for row in over[over["share"].isna()].to_dict("records"):
-        said = f"{row['fidelity']:.3f} at {row['perturbed']:.0%}"
-        lines.append([str(row["method"]), said, *[""] * (len(wide.columns) - 1)])
+        cell = f"{row['fidelity']:.3f} at {row['perturbed']:.0%}"
+        lines.append([str(row["method"]), cell, *[""] * (len(wide.columns) - 1)])
     return [("", ["method", *(f"{100 * float(s):g} %" for s in wide.columns)], lines)]
 
 
@@ -162,7 +163,7 @@ SHOW: dict[str, Callable[[pd.DataFrame], list[Block]]] = {
 
 
 def over_tables(frame: pd.DataFrame) -> Block:
-    """Each method's measures and the paper's, means over tables."""
+    """The measures of each method and those in the paper, as means over data sets."""
     lines = []
     for method, part in frame.groupby("method", sort=False):
         cells = [str(method)]
@@ -175,80 +176,68 @@ def over_tables(frame: pd.DataFrame) -> Block:
 
 
 def differences(frame: pd.DataFrame) -> Block:
-    """Each cell of the main table that differs from the paper's by more than two standard deviations, beside the same
-    cell in the variants, and the variant that comes nearest."""
+    """Each cell of the main table that differs from the paper by more than two standard deviations, with the values of
+    its variants, and the variant that is nearest to the paper."""
     cells = _cells(frame)
     lines = []
     for (data, method, measure), cell in cells.items():
         if cell["beyond"] != 1 or method not in METHODS or measure not in PRINTED:
             continue
-        near = {"as it is": abs(cell["difference"])}
-        said = []
-        for name, other in _others(cells, data, method, measure):
-            near[name] = abs(other["mean"] - cell["paper"])
-            said.append(f"{name} {_pm(other['mean'], other['sd'], 2)}")
+        distances = {"as it is": abs(cell["difference"])}
+        texts = []
+        for name, other in _variants(cells, data, method, measure):
+            distances[name] = abs(other["mean"] - cell["paper"])
+            texts.append(f"{name} {_pm(other['mean'], other['sd'], 2)}")
         ours = _pm(cell["mean"], cell["sd"], 2)
-        lines.append(
-            [data, method, _word(measure), _n(cell["paper"], 2), ours, "; ".join(said), min(near, key=near.__getitem__)]
-        )
+        nearest = min(distances, key=distances.__getitem__)
+        lines.append([data, method, _word(measure), _n(cell["paper"], 2), ours, "; ".join(texts), nearest])
     return ("", ["data", "method", "measure", "paper", "ours", "other readings", "nearest"], lines)
 
 
-def _others(cells: Cells, data: str, method: str, measure: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The same cell in other readings, where they differ: a miss counted as K, SU on bins, the domain by cells, and the
-    variants of the method."""
-    asked = [("a miss counts K", method, "features_all")] if measure == "features" else []
+def _variants(cells: Cells, data: str, method: str, measure: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Other definitions of the same cell, where they differ: a miss counted as K, SU on bins, the domain by cells, and
+    the variants of the method."""
+    variants = [("a miss counts K", method, "features_all")] if measure == "features" else []
     if measure.endswith("_raw"):
-        asked.append(("MDLP bins", method, measure.removesuffix("_raw")))
-        asked.append(("domain by cells", method, measure.replace("_raw", "_cells_raw")))
-    asked += [(variant, f"{method}-{variant}", measure) for variant in VARIANTS]
-    for name, which, what in asked:
+        variants.append(("MDLP bins", method, measure.removesuffix("_raw")))
+        variants.append(("domain by cells", method, measure.replace("_raw", "_cells_raw")))
+    variants += [(variant, f"{method}-{variant}", measure) for variant in VARIANTS]
+    for name, which, what in variants:
         other = cells.get((data, which, what))
-        if other is not None and abs(other["mean"] - cells[data, method, measure]["mean"]) >= SAME:
+        if other is not None and abs(other["mean"] - cells[data, method, measure]["mean"]) >= ROUNDING:
             yield name, other
 
 
-def markdown(frames: dict[str, pd.DataFrame], said: list[str]) -> str:
+def markdown(frames: dict[str, pd.DataFrame], notes: list[str]) -> str:
     """All tables as Markdown."""
-    parts = ["# Reproduction\n", *(f"{line}\n" for line in said)]
+    parts = ["# Reproduction\n", *(f"{line}\n" for line in notes)]
     for name, frame in frames.items():
         parts.append(f"## {TITLES[name]}\n\n{NOTES[name]}\n")
         for title, heads, lines in blocks(name, frame):
-            parts.append((f"### {title}\n\n" if title else "") + table(heads, lines) + "\n")
+            parts.append((f"### {title}\n\n" if title else "") + markdown_table(heads, lines) + "\n")
     if "table3" in frames and len(differences(frames["table3"])[2]):
         parts.append("## Cells that differ by more than two standard deviations\n")
-        parts.append(table(*differences(frames["table3"])[1:]) + "\n")
+        parts.append(markdown_table(*differences(frames["table3"])[1:]) + "\n")
     return "\n".join(parts)
 
 
-def table(heads: list[str], lines: list[list[str]]) -> str:
-    """A Markdown table; words to the left, numbers to the right."""
-    words = {"data", "method", "measure", "policy", "uses", "text", "other readings", "nearest"}
-
-    def line(cells: list[str]) -> str:
-        return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
-
-    rule = "|" + "|".join("---" if h in words else "---:" for h in heads) + "|"
-    return "\n".join([line(heads), rule, *map(line, lines)])
-
-
-def page(frames: dict[str, pd.DataFrame], said: list[str], place: Path) -> str:
-    """All tables, and the figures that lie in the directory, as a page that needs nothing else."""
+def page(frames: dict[str, pd.DataFrame], notes: list[str], folder: Path) -> str:
+    """All tables, and the figures in the folder, as a self-contained HTML page."""
     sections = [
-        (TITLES[name], NOTES[name], _pictures(name, place), blocks(name, frame)) for name, frame in frames.items()
+        (TITLES[name], NOTES[name], _pictures(name, folder), blocks(name, frame)) for name, frame in frames.items()
     ]
     template = report_environment("grace.experiments").get_template("reproduction.html")
     return template.render(
         title="The paper's experiments, again",
-        said=said,
+        said=notes,
         sections=sections,
         differing=differences(frames["table3"]) if "table3" in frames else ("", [], []),
     )
 
 
-def _pictures(name: str, place: Path) -> list[str]:
-    """The figures of a part that lie in the directory, in base64."""
-    paths = [place / f"{picture}.svg" for picture in PICTURES.get(name, (name,))]
+def _pictures(name: str, folder: Path) -> list[str]:
+    """The figures of a part that are in the folder, in base64."""
+    paths = [folder / f"{picture}.svg" for picture in PICTURES.get(name, (name,))]
     return [b64encode(path.read_bytes()).decode() for path in paths if path.exists()]
 
 

@@ -1,4 +1,4 @@
-"""The figures of Le, Wang and Lee (KDD 2020), means of ten runs: Table 2, the main table, and the effect of γ."""
+"""The numbers in Le, Wang and Lee (KDD 2020), means of ten runs: Table 2, the main table, and the effect of γ."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAIN = {
     "influence_raw": INFLUENCE,
     "influence": INFLUENCE,
 }
-"""Each measure with the paper's figures by method and table. Info-gain and influence have two readings here."""
+"""The numbers of each measure by method and table; here, info-gain and influence are computed in two ways."""
 
 FIDELITY = 0.8  # "around 0.8 for both", at K = 5, over all tables
 GAMMA = {
@@ -48,7 +48,7 @@ GAMMA = {
     ("segment", "gradient"): {1.0: 0.57, 0.7: 0.57, 0.5: 0.59, 0.3: 0.59},
     ("segment", "local"): {1.0: 0.79, 0.7: 0.79, 0.5: 0.84, 0.3: 0.84},
 }
-PEOPLE = {"grace": 0.75, "lime": 0.16}  # share of people who changed the model's mind (15 of 20, 3 of 19)
+PEOPLE = {"grace": 0.75, "lime": 0.16}  # share of participants who changed the predicted class (15 of 20, 3 of 19)
 PATIENT = {
     "lime": "if bare_nuclei is less than or equal 6.0, on average, this prediction would be 0.15 less malignant",
     "grace": "Had bare_nuclei been 7.0 point lower and clump_thickness been 9.0 point lower, the patient would have "

@@ -1,27 +1,46 @@
-"""What is asked for: tables, runs and parts, and what makes a stored result stale."""
+"""The plan of a reproduction (tables, runs and parts), and its results on disk: one JSON file per table, run and part,
+with a hash of what the result depends on."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from grace import datasets
+from grace import __version__, datasets
 from grace.datasets import Table
 from grace.errors import GraceError
+from grace.schema.files import write_text
 
 PARTS = ("table2", "table3", "figure-fidelity", "figure-k", "figure-gamma", "case-study", "reader")
 READERS = ("reader-grace", "reader-lime", "reader-shap", "reader-none")
-PATIENTS = "cancer95"  # the table of the case study
+CASE_STUDY_TABLE = "cancer95"
+Result = Mapping[str, Any]
+"""The result of a unit as JSON."""
+
+SWEEP, ROWS = ("sweep_rows", "sweep_cells"), ("reader_rows", "reader_cells")
+DEPENDS_ON = {
+    "figure-fidelity": SWEEP,
+    "figure-k": SWEEP,
+    "figure-gamma": SWEEP,
+    "case-study": ("lime_samples",),
+    "reader-lime": (*ROWS, "lime_samples"),
+    "reader-shap": (*ROWS, "shap_samples"),
+    "reader-grace": ROWS,
+    "reader-none": ROWS,
+}
+"""The sizes that the result of a part depends on."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of it: the test rows that the effects of K and γ are measured on, the rows that a reader gets, and
-    the samples of LIME and SHAP. Cells are rows times features, at most. The main table is on all test rows."""
+    """Numbers of test rows on which the effects of K and γ are measured (`sweep_rows`) and that a simulated reader gets
+    (`reader_rows`), both limited by cells (rows times features), and of samples of LIME and SHAP."""
 
     sweep_rows: int = 500
     reader_rows: int = 20
@@ -31,11 +50,11 @@ class Sizes:
     reader_cells: int = 2000
 
     def rows_for(self, features: int) -> int:
-        """The rows that a reader gets of a table: fewer of a wide one, where LIME takes seconds for each."""
+        """The number of rows that a reader gets; LIME takes seconds for each row of a wide table."""
         return min(self.reader_rows, max(1, self.reader_cells // features))
 
     def sweep_for(self, features: int) -> int:
-        """The test rows of a table that the effects of K and γ are measured on."""
+        """The number of test rows on which the effects of K and γ are measured."""
         return min(self.sweep_rows, max(1, self.sweep_cells // features))
 
 
@@ -54,7 +73,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is asked for."""
+    """The tables, the number of runs of each, and the parts of the reproduction."""
 
     tables: tuple[Table, ...]
     runs: int
@@ -65,12 +84,12 @@ class Plan:
         return [Unit(t.name, run, part) for t in self.tables for run in range(self.runs) for part in self._stored(t)]
 
     def _stored(self, table: Table) -> list[str]:
-        """The parts of a table as they are stored: each method's reader is one, in case a package is missing."""
+        """The parts of a table as they are stored: one per simulated reader, as packages of some may be missing."""
         out: list[str] = []
         for part in self.parts:
             if part == "reader":
                 out += READERS
-            elif part != "case-study" or table.name == PATIENTS:
+            elif part != "case-study" or table.name == CASE_STUDY_TABLE:
                 out.append(part)
         return out
 
@@ -79,7 +98,7 @@ class Plan:
 
 
 def slug(name: str) -> str:
-    """A name that can be part of a file's."""
+    """A name with the characters that a file name may have."""
     return re.sub(r"[^\w.-]+", "_", name)
 
 
@@ -89,7 +108,7 @@ def plan_of(
     only: Sequence[str] = PARTS,
     sizes: Sizes | None = None,
 ) -> Plan:
-    """A plan, checked."""
+    """A plan with these tables, number of runs and parts, or an error."""
     if runs < 1:
         raise GraceError(f"runs={runs}: it must be at least 1")
     for part in only:
@@ -101,31 +120,57 @@ def plan_of(
     return Plan(tables, runs, tuple(p for p in PARTS if p in only), sizes or Sizes())
 
 
-def marks(plan: Plan) -> dict[str, str]:
-    """For each table, what changes with its rows or its schema."""
-    out = {}
-    for table in plan.tables:
-        text = table.frame.to_csv(index=False) + table.declared.to_json()
-        out[table.name] = hashlib.sha256(text.encode()).hexdigest()
-    return out
+class Store:
+    """The results of a plan in a folder. A result is valid for the table's rows and schema and the sizes it was made
+    with."""
 
+    def __init__(self, out: str | Path, plan: Plan) -> None:
+        self.folder, self.plan = Path(out), plan
+        contents = {t.name: t.frame.to_csv(index=False) + t.declared.to_json() for t in plan.tables}
+        self._hashes = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in contents.items()}
 
-def settings(part: str, sizes: Sizes) -> dict[str, Any]:
-    """What a part depends on beside its rows: a result that was made with others is made again."""
-    all_ = asdict(sizes)
-    names = {
-        "figure-fidelity": ["sweep_rows", "sweep_cells"],
-        "figure-k": ["sweep_rows", "sweep_cells"],
-        "figure-gamma": ["sweep_rows", "sweep_cells"],
-        "case-study": ["lime_samples"],
-        "reader-lime": ["reader_rows", "reader_cells", "lime_samples"],
-        "reader-shap": ["reader_rows", "reader_cells", "shap_samples"],
-        "reader-grace": ["reader_rows", "reader_cells"],
-        "reader-none": ["reader_rows", "reader_cells"],
-    }
-    return {name: all_[name] for name in names.get(part, [])}
+    def get(self, unit: Unit) -> Result | None:
+        """The result of a unit; None if it is missing, damaged or no longer valid."""
+        try:
+            entry = json.loads(self._file(unit).read_text(encoding="utf-8"))
+            return dict(entry["figures"]) if entry["stamp"] == self._stamp(unit) else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
+    def put(self, unit: Unit, result: Result) -> None:
+        """Write a result atomically, with the versions that made it."""
+        from torch import __version__ as torch_version
 
-def stamp(mark: str, part: str, sizes: Sizes) -> str:
-    said = json.dumps([mark, part, settings(part, sizes)], sort_keys=True)
-    return hashlib.sha256(said.encode()).hexdigest()
+        made = {"grace": __version__, "python": platform.python_version(), "torch": torch_version}
+        made["machine"] = platform.machine()
+        self._subfolder("runs")
+        entry = {"stamp": self._stamp(unit), "made": made, "figures": result}
+        write_text(self._file(unit), json.dumps(entry, ensure_ascii=False, indent=1))
+
+    def network(self, data: str, run: int) -> Path:
+        """The folder of the network of a run; it depends on the content of the table."""
+        return self._subfolder("networks") / f"{slug(data)}-{run}-{self._hashes[data][:8]}"
+
+    def missing(self) -> list[Unit]:
+        return [unit for unit in self.plan.units() if self.get(unit) is None]
+
+    def results(self) -> dict[Unit, Result]:
+        every = {unit: self.get(unit) for unit in self.plan.units()}
+        return {unit: result for unit, result in every.items() if result is not None}
+
+    def _file(self, unit: Unit) -> Path:
+        return self.folder / "runs" / f"{unit.name}.json"
+
+    def _stamp(self, unit: Unit) -> str:
+        sizes = asdict(self.plan.sizes)
+        settings = {name: sizes[name] for name in DEPENDS_ON.get(unit.part, ())}
+        content = json.dumps([self._hashes[unit.data], unit.part, settings], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def _subfolder(self, name: str) -> Path:
+        folder = self.folder / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as reason:
+            raise GraceError(f"{folder} cannot be made: {reason.strerror}") from reason
+        return folder

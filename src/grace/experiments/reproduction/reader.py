@@ -1,7 +1,7 @@
-"""A simulated reader: one who has only a text about a row edits the row by it, and expects things of other edits.
+"""Simulated readers: programs that edit a row by a text about it, and predict which other edits change the class.
 
-No people are involved. Every reader sees the row and how sure the model is, as the paper's participants did, and
-knows of the table what an expert would: the ranges, the usual values, and what is typical of each class.
+A reader sees the text, the row and the probability of its class, as the paper's participants did, and statistics of the
+table: ranges, central ranges, and typical values of each class.
 """
 
 from __future__ import annotations
@@ -33,139 +33,140 @@ from grace.text.precision import (
 )
 
 K = 5
-FAR = 2  # "more than ten times" is taken as twice as much as it names, "less than a tenth" as half
+BEYOND_TEN = 2  # "more than ten times" is read as 20 times, "less than a tenth" as a 20th
 POLICIES: Mapping[str, tuple[str, ...]] = {
     "grace": ("exact", "magnitude", "relative"),
     "lime": ("edge", "typical", "far"),
     "shap": ("typical", "far"),
     "none": ("typical", "far"),
 }
-"""GRACE's three styles; where the others leave open how far to go: just across the edge that is named, to what is
-typical of the other classes, or to the end of the usual range in that direction."""
+"""For GRACE, the style of the text. Other texts do not say how far to move a feature: just across the named edge, to
+the typical value of the other classes ("typical"), or to the end of the central range in that direction ("far")."""
 
 
 @dataclass(frozen=True)
-class Known:
-    """What any reader knows of the table: the schema with the ranges of all values, the same with those of usual
-    values, and what is typical (k, d) of each class and of all other classes together."""
+class TableStatistics:
+    """What readers know of the table: its schema with the ranges of all values, the same with central ranges, and
+    typical rows (k, d) of each class and of all other classes together."""
 
     schema: Schema
-    usual: Schema
+    central: Schema
     typical: Floats
     others: Floats
     classes: tuple[Value, ...]
 
     @classmethod
-    def of(cls, explainer: Explainer) -> Known:
+    def of(cls, explainer: Explainer) -> TableStatistics:
         rows, classes = explainer.background_rows, explainer.background_classes()
         if rows is None or classes is None:
             raise GraceError("a reader needs training rows; give train= to Explainer")
-        schema, usual = explainer.schema_for("minmax"), explainer.schema_for("central")
+        schema, central = explainer.schema_for("minmax"), explainer.schema_for("central")
         labels = range(len(explainer.model.classes))
-        typical = np.stack([_middle(schema, rows[classes == c], rows) for c in labels])
-        others = np.stack([_middle(schema, rows[classes != c], rows) for c in labels])
-        return cls(schema, usual, typical, others, explainer.model.classes)
+        typical = np.stack([_typical_row(schema, rows[classes == c], rows) for c in labels])
+        others = np.stack([_typical_row(schema, rows[classes != c], rows) for c in labels])
+        return cls(schema, central, typical, others, explainer.model.classes)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown of a row: its values, the class, and how sure the model is. `draw` is for those who guess."""
+    """What readers see of a row: its values, its class (as a position) and the probability of the class. `seed` is for
+    random choices."""
 
     row: Floats
     label: int
     probability: float
-    draw: int = 0
+    seed: int = 0
 
 
 @dataclass(frozen=True)
 class Belief:
-    """What a reader makes of a text: the edit that should change the model's mind, the features that the text names,
-    and which of other edits (n, d) should change it."""
+    """What a reader concludes from a text: the edited row that should change the class, the positions of the features
+    that the text names, and a function that predicts which of other edits (n, d) change the class."""
 
     edit: Floats
     named: tuple[int, ...]
     expects: Callable[[Floats], Bools]
 
 
-def believe(method: str, text: str, shown: Shown, known: Known, policy: str) -> Belief:
-    """The reader of a method's text."""
+def believe(method: str, text: str, shown: Shown, known: TableStatistics, policy: str) -> Belief:
+    """The belief of the reader for a method's text."""
     readers = {"grace": of_grace, "lime": of_lime, "shap": of_shap, "none": of_nothing}
     return readers[method](text, shown, known, policy)
 
 
-# -- GRACE: go where the sentence says ----------------------------------------------------------------
+# -- GRACE: apply the changes in the sentence -----------------------------------------------------------
 
 
-def of_grace(text: str, shown: Shown, known: Known, policy: str) -> Belief:
-    """Edits as told. Of other edits, expects a change of mind once they go the whole way in the features that are
-    named, on average over those features. (`policy` is the style: it is in the text already.)"""
-    told = reading.contrast(text, known.schema)
+def of_grace(text: str, shown: Shown, known: TableStatistics, policy: str) -> Belief:
+    """Applies the changes in the text. Another edit is expected to change the class if it makes these changes fully, on
+    average over the features. (`policy` is the style of the text.)"""
+    parsed = reading.contrast(text, known.schema)
     edit = shown.row.copy()
-    if told is None:
+    if parsed is None:
         return Belief(edit, (), lambda rows: np.zeros(len(rows), dtype=bool))
-    named = [known.schema.index(name) for name, _ in told.moves]
-    after = known.classes.index(told.after)
-    for j, (_, how) in zip(named, told.moves, strict=True):
-        edit[j] = _moved(known, j, float(shown.row[j]), how, float(known.typical[after, j]))
+    named = [known.schema.index(name) for name, _ in parsed.moves]
+    after = known.classes.index(parsed.after)
+    for j, (_, difference) in zip(named, parsed.moves, strict=True):
+        edit[j] = _applied(known, j, float(shown.row[j]), difference, float(known.typical[after, j]))
     moving = [j for j in named if edit[j] != shown.row[j]]
 
     def expects(rows: Floats) -> Bools:
-        way = [_way(known, j, shown.row[j], edit[j], rows[:, j]) for j in moving]
-        return np.mean(way, axis=0) >= 1 - 1e-9 if way else np.zeros(len(rows), dtype=bool)
+        shares = [_share_of_move(known, j, shown.row[j], edit[j], rows[:, j]) for j in moving]
+        return np.mean(shares, axis=0) >= 1 - 1e-9 if shares else np.zeros(len(rows), dtype=bool)
 
     return Belief(edit, tuple(named), expects)
 
 
-def _moved(known: Known, j: int, value: float, how: Difference, typical: float) -> float:
-    """Where a reader takes a feature of which it is said how it would have to differ."""
+def _applied(known: TableStatistics, j: int, value: float, difference: Difference, typical: float) -> float:
+    """The new value of a feature by the difference that a text names."""
     feature = known.schema.features[j]
-    if isinstance(how, NewCategory):
+    if isinstance(difference, NewCategory):
         assert isinstance(feature, Categorical)
-        return float(feature.categories.index(how.new))
+        return float(feature.categories.index(difference.new))
     assert isinstance(feature, Numeric)
     old = decimal(value)
-    if isinstance(how, Replacement):
-        return float(how.new)
-    if isinstance(how, Within):
-        return _possible(feature, value, float(how.low + how.high) / 2)
-    if isinstance(how, Delta):
-        return _possible(feature, value, float(old + (how.size if how.up else -how.size)))
-    if isinstance(how, Ratio):
-        return _possible(feature, value, float(old * _ratio(how)))
-    if (typical > value) == how.up and typical != value:
+    if isinstance(difference, Replacement):
+        return float(difference.new)
+    if isinstance(difference, Within):
+        return _feasible(feature, value, float(difference.low + difference.high) / 2)
+    if isinstance(difference, Delta):
+        return _feasible(feature, value, float(old + (difference.size if difference.up else -difference.size)))
+    if isinstance(difference, Ratio):
+        return _feasible(feature, value, float(old * _ratio(difference)))
+    if (typical > value) == difference.up and typical != value:
         return typical
-    return _end(known, j, value, how.up)
+    return _end(known, j, value, difference.up)
 
 
-def _ratio(how: Ratio) -> Decimal:
-    if how.ratio == "slightly":  # as far as the word goes
-        return Decimal(1 + SLIGHT if how.up else 1 - SLIGHT)
-    if how.ratio in (ABOVE_TENFOLD, BELOW_TENTH):
-        return Decimal(10 * FAR) if how.ratio == ABOVE_TENFOLD else Decimal(1) / (10 * FAR)
-    return ratio_value(how.ratio)
+def _ratio(difference: Ratio) -> Decimal:
+    if difference.ratio == "slightly":  # the largest change that the word is used for
+        return Decimal(1 + SLIGHT if difference.up else 1 - SLIGHT)
+    if difference.ratio in (ABOVE_TENFOLD, BELOW_TENTH):
+        return Decimal(10 * BEYOND_TEN) if difference.ratio == ABOVE_TENFOLD else Decimal(1) / (10 * BEYOND_TEN)
+    return ratio_value(difference.ratio)
 
 
-# -- LIME: leave the bins that speak for the class ------------------------------------------------------
+# -- LIME: leave the bins with positive weight -----------------------------------------------------------
 
 
-def of_lime(text: str, shown: Shown, known: Known, policy: str) -> Belief:
-    """Leaves every bin that is said to make the class likelier. Of other edits, subtracts the weights of the bins that
-    they leave, and expects a change of mind below one half."""
-    told = reading.outsides(text, known.schema)
-    named = [known.schema.index(o.name) for o in told]
+def of_lime(text: str, shown: Shown, known: TableStatistics, policy: str) -> Belief:
+    """Moves features out of the bins with positive weight. Another edit is expected to change the class if the
+    probability minus the weights of the bins that it leaves is below one half."""
+    bins = reading.outsides(text, known.schema)
+    named = [known.schema.index(o.name) for o in bins]
     edit = shown.row.copy()
-    for j, o in list(zip(named, told, strict=True))[:K]:
+    for j, o in list(zip(named, bins, strict=True))[:K]:
         if o.weight > 0:
-            edit[j] = _left(known, shown, j, o, policy)
+            edit[j] = _outside_value(known, shown, j, o, policy)
 
     def expects(rows: Floats) -> Bools:
-        gone = [o.weight * _is_out(known, shown, j, o, rows[:, j]) for j, o in zip(named, told, strict=True)]
-        return shown.probability - np.sum(gone, axis=0) < 0.5 if gone else np.zeros(len(rows), dtype=bool)
+        losses = [o.weight * _is_outside(known, shown, j, o, rows[:, j]) for j, o in zip(named, bins, strict=True)]
+        return shown.probability - np.sum(losses, axis=0) < 0.5 if losses else np.zeros(len(rows), dtype=bool)
 
     return Belief(edit, tuple(named), expects)
 
 
-def _is_out(known: Known, shown: Shown, j: int, o: reading.Outside, values: Floats) -> Floats:
+def _is_outside(known: TableStatistics, shown: Shown, j: int, o: reading.Outside, values: Floats) -> Floats:
     if isinstance(known.schema.features[j], Categorical):
         return np.asarray(values != shown.row[j], dtype=float)
     out = np.zeros(len(values), dtype=bool)
@@ -176,22 +177,20 @@ def _is_out(known: Known, shown: Shown, j: int, o: reading.Outside, values: Floa
     return out.astype(float)
 
 
-def _left(known: Known, shown: Shown, j: int, o: reading.Outside, policy: str) -> float:
-    """A value outside the bin."""
+def _outside_value(known: TableStatistics, shown: Shown, j: int, o: reading.Outside, policy: str) -> float:
+    """A value outside a bin."""
     feature, value = known.schema.features[j], float(shown.row[j])
     target = float(known.others[shown.label, j])
     if isinstance(feature, Categorical):
-        return target if target != value else _another(feature, value)
+        others = (float(c) for c in range(len(feature.categories)) if c != value)
+        return target if target != value else next(others, value)
     step = 10.0**-feature.digits
-    down = None if o.low is None else _possible(feature, value, o.low)
-    up = (
-        None
-        if o.high is None
-        else _possible(feature, value, np.floor(o.high) + 1 if feature.integer else o.high + step)
-    )
+    above = None if o.high is None else np.floor(o.high) + 1 if feature.integer else o.high + step
+    down = None if o.low is None else _feasible(feature, value, o.low)
+    up = None if above is None else _feasible(feature, value, above)
     if down is None or up is None:
         higher = down is None
-    else:  # both sides are open: that of the typical value, else the nearer edge
+    else:  # the side of the typical value, or else of the nearer edge
         higher = target > value if target <= down or target >= up else up - value < value - down
     edge = up if higher else down
     assert edge is not None
@@ -200,43 +199,42 @@ def _left(known: Known, shown: Shown, j: int, o: reading.Outside, policy: str) -
     return _beyond(target, edge, higher) if policy == "typical" else edge
 
 
-# -- SHAP: take away what speaks for the class -----------------------------------------------------------
+# -- SHAP: move features with positive weight -----------------------------------------------------------
 
 
-def of_shap(text: str, shown: Shown, known: Known, policy: str) -> Belief:
-    """Moves each feature that adds to the class towards what is typical of the other classes. Of other edits, subtracts
-    of each part as much as they go that way, and expects a change of mind below one half."""
-    told = [(known.schema.index(name), weight) for name, weight in reading.shares(text)]
-    edit = shown.row.copy()
-    for j, weight in told[:K]:
+def of_shap(text: str, shown: Shown, known: TableStatistics, policy: str) -> Belief:
+    """Moves features with positive weight towards typical values of the other classes. Another edit is expected to
+    change the class if the probability, minus each weight times the share of the move that it makes, is below half."""
+    weights = [(known.schema.index(name), weight) for name, weight in reading.shares(text)]
+    edit, target = shown.row.copy(), known.others[shown.label]
+    for j, weight in weights[:K]:
         if weight > 0:
             edit[j] = _towards(known, shown, j, policy)
 
     def expects(rows: Floats) -> Bools:
-        gone = [
-            w * np.clip(_way(known, j, shown.row[j], known.others[shown.label, j], rows[:, j]), -1, 1) for j, w in told
-        ]
-        return shown.probability - np.sum(gone, axis=0) < 0.5 if gone else np.zeros(len(rows), dtype=bool)
+        moves = [np.clip(_share_of_move(known, j, shown.row[j], target[j], rows[:, j]), -1, 1) for j, _ in weights]
+        losses = [w * move for (_, w), move in zip(weights, moves, strict=True)]
+        return shown.probability - np.sum(losses, axis=0) < 0.5 if losses else np.zeros(len(rows), dtype=bool)
 
-    return Belief(edit, tuple(j for j, _ in told), expects)
+    return Belief(edit, tuple(j for j, _ in weights), expects)
 
 
-def of_nothing(text: str, shown: Shown, known: Known, policy: str) -> Belief:
-    """Without an explanation: moves features at random as above, and expects a change of mind once a row lies nearer to
-    what is typical of the other classes than to what is typical of its own."""
+def of_nothing(text: str, shown: Shown, known: TableStatistics, policy: str) -> Belief:
+    """Without an explanation: moves random features as above. Another edit is expected to change the class if it is
+    nearer to the typical row of the other classes than to that of its class."""
     d = len(known.schema)
-    named = np.random.default_rng(shown.draw).choice(d, min(K, d), replace=False)
+    named = np.random.default_rng(shown.seed).choice(d, min(K, d), replace=False)
     edit = shown.row.copy()
     for j in named:
         edit[j] = _towards(known, shown, int(j), policy)
     unit = np.array([1.0 if isinstance(f, Categorical) else f.spread or 1.0 for f in known.schema.features])
-    words = np.array([isinstance(f, Categorical) for f in known.schema.features])
+    categorical = np.array([isinstance(f, Categorical) for f in known.schema.features])
 
-    def apart(rows: Floats, typical: Floats) -> Floats:
-        return np.asarray(np.where(words, rows != typical, np.abs(rows - typical) / unit).sum(axis=1))
+    def distance(rows: Floats, typical: Floats) -> Floats:
+        return np.asarray(np.where(categorical, rows != typical, np.abs(rows - typical) / unit).sum(axis=1))
 
     def expects(rows: Floats) -> Bools:
-        return apart(rows, known.others[shown.label]) < apart(rows, known.typical[shown.label])
+        return distance(rows, known.others[shown.label]) < distance(rows, known.typical[shown.label])
 
     return Belief(edit, tuple(int(j) for j in named), expects)
 
@@ -244,32 +242,32 @@ def of_nothing(text: str, shown: Shown, known: Known, policy: str) -> Belief:
 # -- values -----------------------------------------------------------------------------------------
 
 
-def _towards(known: Known, shown: Shown, j: int, policy: str) -> float:
-    """What is typical of the other classes, or the end of the usual range behind it."""
+def _towards(known: TableStatistics, shown: Shown, j: int, policy: str) -> float:
+    """The typical value of the other classes, or the end of the central range in its direction."""
     value, target = float(shown.row[j]), float(known.others[shown.label, j])
     if policy == "typical" or target == value or isinstance(known.schema.features[j], Categorical):
         return target
     return _beyond(_end(known, j, value, target > value), target, target > value)
 
 
-def _way(known: Known, j: int, start: float, end: float, values: Floats) -> Floats:
-    """How much of the way from start to end the values have gone; of a category, all or nothing."""
+def _share_of_move(known: TableStatistics, j: int, start: float, end: float, values: Floats) -> Floats:
+    """(value - start) / (end - start); for a category 1 at the end, else 0."""
     if isinstance(known.schema.features[j], Categorical):
         return np.asarray((values == end) & (values != start), dtype=float)
     return np.asarray((values - start) / (end - start)) if end != start else np.zeros(len(values))
 
 
-def _possible(feature: Numeric, old: float, new: float) -> float:
-    """The new value within the range, and whole where it has to be: then one step at least."""
+def _feasible(feature: Numeric, old: float, new: float) -> float:
+    """The new value clipped to the range; an integer is rounded, but differs from the old value by at least 1."""
     if feature.integer:
         rounded = float(np.round(new))
         new = rounded if rounded != old or new == old else old + np.sign(new - old)
     return float(np.clip(new, *feature.bounds))
 
 
-def _end(known: Known, j: int, value: float, up: bool) -> float:
-    """The end of the usual range, unless the value lies beyond it."""
-    feature = known.usual.features[j]
+def _end(known: TableStatistics, j: int, value: float, up: bool) -> float:
+    """The end of the central range, or the value if it lies beyond."""
+    feature = known.central.features[j]
     assert isinstance(feature, Numeric)
     low, high = feature.bounds
     return max(value, high) if up else min(value, low)
@@ -279,15 +277,11 @@ def _beyond(value: float, edge: float, up: bool) -> float:
     return max(value, edge) if up else min(value, edge)
 
 
-def _another(feature: Categorical, value: float) -> float:
-    return next((float(c) for c in range(len(feature.categories)) if c != value), value)
-
-
-def _middle(schema: Schema, rows: Floats, all_rows: Floats) -> npt.NDArray[np.float64]:
-    """What is typical of some rows: medians that occur, and the most frequent categories; of none, of all rows."""
+def _typical_row(schema: Schema, rows: Floats, all_rows: Floats) -> npt.NDArray[np.float64]:
+    """Lower medians of the numbers and most frequent categories of some rows; of all rows if there are none."""
     rows = rows if len(rows) else all_rows
-    middle = np.quantile(rows, 0.5, axis=0, method="lower")
+    typical = np.quantile(rows, 0.5, axis=0, method="lower")
     for j, feature in enumerate(schema.features):
         if isinstance(feature, Categorical):
-            middle[j] = np.bincount(rows[:, j].astype(int)).argmax()
-    return np.asarray(middle)
+            typical[j] = np.bincount(rows[:, j].astype(int)).argmax()
+    return np.asarray(typical)

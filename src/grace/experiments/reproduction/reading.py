@@ -1,6 +1,6 @@
-"""Reading a text back: what GRACE's, LIME's and SHAP's sentences say, for one who knows the table and its words.
+"""Parses the texts of GRACE, LIME and SHAP with the schema of the table.
 
-Nothing but the text is looked at. GRACE's is read in English, in the form "Had ..., the model would have ...".
+Texts of GRACE are parsed in English, in the form "Had ..., the model would have ...".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BETWEEN = (", and had ", " and had ", ", and ", "; and ", " and ", ", ", "; ")
 
 @dataclass(frozen=True)
 class Contrast:
-    """GRACE's sentence: how each feature would have to differ, and the class that the model would then give."""
+    """A sentence of GRACE: the difference of each changed feature, and the class after the changes."""
 
     moves: tuple[tuple[str, Difference], ...]
     after: Value
@@ -34,8 +34,8 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Outside:
-    """LIME's: were the feature at most `low` or above `high`, or not in its category, the probability of the class
-    would be lower by `weight`. Whatever is None is no such bound."""
+    """A sentence of LIME: if the feature were at most `low` or above `high` (None: no such bound), or not in its
+    category, the probability of the class would be lower by `weight`."""
 
     name: str
     weight: float
@@ -44,7 +44,7 @@ class Outside:
 
 
 def contrast(text: str, schema: Schema) -> Contrast | None:
-    """What GRACE's sentence says; None where it says that there is no answer."""
+    """The content of a sentence of GRACE; None if it says that there is no answer."""
     if not text.startswith(HEAD):
         return None
     body, joint, rest = text.removeprefix(HEAD).rpartition(JOINT)
@@ -60,14 +60,14 @@ def _class(rest: str, schema: Schema) -> Value:
     """The class in "classified the row as A rather than B. ..."."""
     words = row_words(schema, DEFAULT)
     for label in schema.classes:
-        said = fill(words["verb"], class_word(words, label, load(DEFAULT)), words["row"])
-        if rest.startswith(said + VERSUS):
+        start = fill(words["verb"], class_word(words, label, load(DEFAULT)), words["row"])
+        if rest.startswith(start + VERSUS):
             return label
     raise GraceError(f"no class of the schema is meant by {rest!r}")
 
 
 def _clauses(text: str, left: list[Feature], last: Feature | None) -> Iterator[tuple[tuple[str, Difference], ...]]:
-    """Every way to read clauses about different features. A verb or subject that holds on need not be repeated."""
+    """All parses of clauses about different features. A clause may omit the verb or the subject of the last."""
     for feature in left:
         starts = [f"{feature.phrase} {feature.been} "]
         if last is not None and feature.been == last.been:
@@ -77,11 +77,11 @@ def _clauses(text: str, left: list[Feature], last: Feature | None) -> Iterator[t
         for start in starts:
             if not text.startswith(start):
                 continue
-            for pattern, said in _degrees(feature):
+            for pattern, difference in _differences(feature):
                 match = re.match(pattern, text[len(start) :])
                 if not match:
                     continue
-                move = (feature.name, _made(said, match))
+                move = (feature.name, _with_numbers(difference, match))
                 rest = text[len(start) + match.end() :]
                 if not rest:
                     yield (move,)
@@ -92,8 +92,8 @@ def _clauses(text: str, left: list[Feature], last: Feature | None) -> Iterator[t
                             yield (move, *more)
 
 
-def _degrees(feature: Feature) -> Iterator[tuple[str, Difference]]:
-    """The ways to say a difference as patterns, each with what it says but for the number."""
+def _differences(feature: Feature) -> Iterator[tuple[str, Difference]]:
+    """Patterns of the phrases for a difference, each with the difference that it means, without numbers."""
     if isinstance(feature, Categorical):
         for category in sorted(feature.categories, key=lambda c: -len(feature.label(c))):
             for old in feature.categories:
@@ -109,35 +109,35 @@ def _degrees(feature: Feature) -> Iterator[tuple[str, Difference]]:
         f"(?:at a rate of )?between {NUMBER} and {NUMBER}(?: %|{unit or ' %'})?(?: old)?",
         Within(Decimal(0), Decimal(0)),
     )
-    for up, way in ((True, feature.more), (False, feature.less)):
-        word = re.escape(way)
+    for up, comparative in ((True, feature.more), (False, feature.less)):
+        word = re.escape(comparative)
         size = f"{NUMBER} {word}{unit}" if things else f"{NUMBER}{unit} {word}"
         yield f"(?:about )?{size}", Delta(Decimal(0), up)
         yield f"slightly {word}{things}", Ratio("slightly", up, False)
         yield f"{word}{things}", Direction(up)
     yield f"(?:about )?a quarter {re.escape(feature.more)}{things}", Ratio("5/4", True, False)
-    plain = en.positive(feature.more)
-    for ratio, said in en.TIMES.items():
-        if plain is not None:
+    positive = en.positive(feature.more)
+    for ratio, multiple in en.TIMES.items():
+        if positive is not None:
             yield (
-                f"(?:about )?{said} as {re.escape(plain)}{things}",
+                f"(?:about )?{multiple} as {re.escape(positive)}{things}",
                 Ratio(ratio, not ratio.startswith(("1/", "<")), False),
             )
 
 
-def _made(said: Difference, match: re.Match[str]) -> Difference:
-    """What is said, with its numbers."""
-    if isinstance(said, Delta):
-        return Delta(_number(match[1]), said.up)
-    if isinstance(said, Within):
+def _with_numbers(difference: Difference, match: re.Match[str]) -> Difference:
+    """The difference with the numbers of the text."""
+    if isinstance(difference, Delta):
+        return Delta(_number(match[1]), difference.up)
+    if isinstance(difference, Within):
         return Within(_number(match[1]), _number(match[2]))
-    if isinstance(said, Replacement):
+    if isinstance(difference, Replacement):
         return Replacement(_number(match[1]), _number(match[3]), about_old=bool(match[2]))
-    return said
+    return difference
 
 
 def outsides(text: str, schema: Schema) -> tuple[Outside, ...]:
-    """What LIME's sentences say."""
+    """The content of the sentences of LIME."""
     out = []
     for part in text.split(" If ")[1:]:
         for feature in sorted(schema.features, key=lambda f: -len(f.name)):
@@ -169,10 +169,10 @@ def _outside(part: str, feature: Feature) -> Outside | None:
 
 
 def shares(text: str) -> tuple[tuple[str, float], ...]:
-    """What SHAP's sentences say: features, and what each adds to the probability of the class."""
+    """The content of the sentences of SHAP: features, and what each adds to the probability of the class."""
     found = re.findall(r"“(.+?)” (adds|takes) (\d+\.\d+)\.", text)
     return tuple((name, float(size) if verb == "adds" else -float(size)) for name, verb, size in found)
 
 
-def _number(said: str) -> Decimal:
-    return Decimal(said.replace(",", "").replace(MINUS, "-"))
+def _number(text: str) -> Decimal:
+    return Decimal(text.replace(",", "").replace(MINUS, "-"))

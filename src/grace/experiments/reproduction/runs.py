@@ -1,4 +1,4 @@
-"""Running a plan: what is not stored yet, on several processes, each result stored as it comes."""
+"""Computes the results of a plan that are not stored yet, in several processes; each is stored when it is ready."""
 
 from __future__ import annotations
 
@@ -16,33 +16,32 @@ from pathlib import Path
 from grace.datasets import Table
 from grace.errors import GraceError
 from grace.experiments.reproduction import samples
-from grace.experiments.reproduction.plan import Plan, Sizes, Unit
-from grace.experiments.reproduction.store import Figures, Store
+from grace.experiments.reproduction.plan import Plan, Result, Sizes, Store, Unit
+from grace.experiments.reproduction.simulation import simulate
 from grace.experiments.reproduction.subject import Subject
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-TICK = 0.5  # seconds between looks at what has been stored
+POLL = 0.5  # seconds between checks for new results
 Job = tuple[Table, int, list[str]]
-Tell = Callable[[Unit, str], None]
-"""Called as results come, with why there is none where a package is missing."""
+Progress = Callable[[Unit, str], None]
+"""Called with each unit when it is done, and the missing package if it could not be computed, else an empty text."""
 
 
-def compute(plan: Plan, out: str | Path, workers: int = 2, tell: Tell = lambda *_: None) -> list[str]:
-    """Compute what `out` does not hold yet; returns what is missing for want of a package, as sentences."""
+def compute(plan: Plan, out: str | Path, workers: int = 2, progress: Progress = lambda *_: None) -> list[str]:
+    """Compute the results that are missing in the folder `out`; returns a sentence for each package that is missing."""
     if workers < 1:
         raise GraceError(f"workers={workers}: it must be at least 1")
-    store = Store(out, plan)
-    wanting: dict[str, None] = {}
-    jobs = _jobs(plan, store)
-    for unit, why in _here(plan, out, jobs) if workers == 1 else _there(plan, out, jobs, workers):
+    unavailable: dict[str, None] = {}
+    jobs = _jobs(plan, Store(out, plan))
+    for unit, why in _in_process(plan, out, jobs) if workers == 1 else _in_pool(plan, out, jobs, workers):
         if why:
-            wanting[why] = None
-        tell(unit, why)
-    return list(wanting)
+            unavailable[why] = None
+        progress(unit, why)
+    return list(unavailable)
 
 
 def _jobs(plan: Plan, store: Store) -> list[Job]:
-    """Tables and runs with their missing parts, those that take longest first."""
+    """The missing parts of each table and run, the largest tables first."""
     parts: dict[tuple[str, int], list[str]] = {}
     for unit in store.missing():
         parts.setdefault((unit.data, unit.run), []).append(unit.part)
@@ -50,11 +49,11 @@ def _jobs(plan: Plan, store: Store) -> list[Job]:
     return sorted(jobs, key=lambda job: -job[0].frame.size)
 
 
-def _here(plan: Plan, out: str | Path, jobs: list[Job]) -> Iterator[tuple[Unit, str]]:
+def _in_process(plan: Plan, out: str | Path, jobs: list[Job]) -> Iterator[tuple[Unit, str]]:
     import torch
 
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # as in processes of their own: sums then come out the same to the last bit
+    torch.set_num_threads(1)  # as in worker processes: the order of summation decides the last bit
     try:
         for table, run, parts in jobs:
             yield from work(table, run, parts, plan.sizes, out)
@@ -62,8 +61,8 @@ def _here(plan: Plan, out: str | Path, jobs: list[Job]) -> Iterator[tuple[Unit, 
         torch.set_num_threads(threads)
 
 
-def _there(plan: Plan, out: str | Path, jobs: list[Job], workers: int) -> Iterator[tuple[Unit, str]]:
-    """On processes of their own, which end with this one even if it is killed."""
+def _in_pool(plan: Plan, out: str | Path, jobs: list[Job], workers: int) -> Iterator[tuple[Unit, str]]:
+    """In worker processes, which end when this one does, even if it is killed."""
     context = multiprocessing.get_context("spawn")
     store = Store(out, plan)
     waiting = [Unit(table.name, run, part) for table, run, parts in jobs for part in parts]
@@ -73,11 +72,11 @@ def _there(plan: Plan, out: str | Path, jobs: list[Job], workers: int) -> Iterat
         }
         try:
             while left:
-                done, left = wait(left, timeout=TICK, return_when=FIRST_COMPLETED)
-                wants = {unit: why for future in done for unit, why in future.result() if why}
-                for unit in [u for u in waiting if u in wants or store.get(u) is not None]:
+                done, left = wait(left, timeout=POLL, return_when=FIRST_COMPLETED)
+                failed = {unit: why for future in done for unit, why in future.result() if why}
+                for unit in [u for u in waiting if u in failed or store.get(u) is not None]:
                     waiting.remove(unit)
-                    yield unit, wants.get(unit, "")
+                    yield unit, failed.get(unit, "")
         except BrokenProcessPool as reason:
             raise GraceError(
                 "a process ended by itself, perhaps for want of memory; run the same command again with fewer workers"
@@ -89,7 +88,7 @@ def _there(plan: Plan, out: str | Path, jobs: list[Job], workers: int) -> Iterat
 
 @contextmanager
 def _single_threads() -> Iterator[None]:
-    """Processes that start meanwhile compute on one thread each: the libraries look when they are loaded."""
+    """Limit processes started meanwhile to one thread: libraries read these variables when they are loaded."""
     before = dict(os.environ)
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
@@ -103,19 +102,19 @@ def _single_threads() -> Iterator[None]:
 
 
 def _start() -> None:
-    """One thread each, a quiet end on Ctrl-C, and an end when the parent is gone."""
+    """Initialise a worker: one thread, the default action on Ctrl-C, and an exit when the parent has ended."""
     import torch
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
 
-    def follow() -> None:
+    def exit_with_parent() -> None:
         assert parent is not None
         parent.join()
         os._exit(1)
 
-    threading.Thread(target=follow, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 def _all(table: Table, run: int, parts: list[str], sizes: Sizes, out: str | Path) -> list[tuple[Unit, str]]:
@@ -123,7 +122,7 @@ def _all(table: Table, run: int, parts: list[str], sizes: Sizes, out: str | Path
 
 
 def work(table: Table, run: int, parts: Iterable[str], sizes: Sizes, out: str | Path) -> Iterator[tuple[Unit, str]]:
-    """Some parts of one table and run: each is stored, or the package that it needs is named."""
+    """Compute and store some parts of a table and run; yields each unit, with the missing package if there is one."""
     plan = Plan((table,), run + 1, (), sizes)
     store = Store(out, plan)
     subject = Subject(table, run, store.network(table.name, run))
@@ -138,13 +137,5 @@ def work(table: Table, run: int, parts: Iterable[str], sizes: Sizes, out: str | 
         yield unit, why
 
 
-def _part(name: str) -> Callable[[Subject, Sizes], Figures]:
-    if name in samples.PARTS:
-        return samples.PARTS[name]
-    if name == "case-study":
-        from grace.experiments.reproduction.patient import case_study
-
-        return case_study
-    from grace.experiments.reproduction.simulation import simulate
-
-    return partial(simulate, method=name.removeprefix("reader-"))
+def _part(name: str) -> Callable[[Subject, Sizes], Result]:
+    return samples.PARTS.get(name) or partial(simulate, method=name.removeprefix("reader-"))

@@ -1,8 +1,8 @@
-"""What simulated readers (programs) do with an explanation; no people are involved.
+"""Evaluates simulated readers (programs) of explanations.
 
-Round trip: the reader edits the row by the text, and the network judges whether its class changes. Forward simulation:
-the reader says of other edits of the row whether they change the class; as many do as do not, so that guessing is right
-in one half. Edits are drawn alike for all methods ("any"), and among the features that a text names ("own").
+Round trip: the reader edits the row by the text; does its predicted class change? Forward simulation: the reader
+predicts which other edits of the row change the class. Half of them do, so that guessing has an accuracy of 0.5. Edits
+are drawn from all features ("any"), the same for all methods, and from the features that a text names ("own").
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 
 from grace.errors import GraceError, pip_install
 from grace.experiments.reproduction.plan import Sizes
-from grace.experiments.reproduction.reader import POLICIES, Belief, Known, Shown, believe
+from grace.experiments.reproduction.reader import POLICIES, Belief, Shown, TableStatistics, believe
 from grace.experiments.reproduction.subject import Subject
 from grace.explain.explainer import Explainer
 from grace.models.base import checked_scores, softmax
@@ -26,20 +26,21 @@ from grace.schema.features import Bools, Floats, Value
 from grace.schema.words import DEFAULT
 from grace.study.lime import FEATURES, Lime
 
-BACKGROUND = 50  # training rows that stand for "a feature not known"
+BACKGROUND = 50  # training rows that replace unknown features in SHAP
+CANDIDATES, OF_EACH = 400, 10  # edits that are drawn, and edits that are used of those that change the class or not
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """What each of the weightiest features adds to the probability of the class."""
+    """SHAP values of the features with the largest ones, for the probability of a class."""
 
     label: Value
     shares: tuple[tuple[str, float], ...]
 
     def text(self) -> str:
-        """One sentence per feature, the weightiest first."""
-        said = [f"“{name}” {'adds' if w >= 0 else 'takes'} {abs(w):.4f}." for name, w in self.shares]
-        return f"Compared with an average row, of the probability of this class {' '.join(said)}"
+        """One sentence per feature, the largest value first."""
+        parts = [f"“{name}” {'adds' if w >= 0 else 'takes'} {abs(w):.4f}." for name, w in self.shares]
+        return f"Compared with an average row, of the probability of this class {' '.join(parts)}"
 
 
 class Shap:
@@ -55,8 +56,8 @@ class Shap:
         self._kernel = _package().KernelExplainer(self._probabilities, rows[np.sort(keep)])
 
     def explain(self, row: Floats) -> Attribution:
-        """Why one encoded row gets its class."""
-        state = np.random.get_state()  # noqa: NPY002  the package draws from NumPy's global numbers
+        """The SHAP values of one encoded row for its predicted class."""
+        state = np.random.get_state()  # noqa: NPY002  the package uses NumPy's global generator
         np.random.seed(self.seed)  # noqa: NPY002
         try:
             with warnings.catch_warnings():
@@ -85,18 +86,17 @@ def _package() -> Any:
     return shap
 
 
-CANDIDATES, OF_EACH = 400, 10
 Texts = Callable[[int, str], str]
 Predict = Callable[[Floats], Floats]
 
 
 def simulate(subject: Subject, sizes: Sizes, method: str) -> dict[str, Any]:
-    """All policies of a method on the first test rows of a run."""
+    """The results of all policies of a method on the first test rows of a run."""
     explainer = subject.explainer
     frame = subject.test.head(sizes.rows_for(len(explainer.schema)))
     rows = explainer.schema.encode(frame)
-    chances = softmax(explainer._scores(rows))
-    known = Known.of(explainer)
+    probabilities = softmax(explainer._scores(rows))
+    known = TableStatistics.of(explainer)
     texts = _texts(subject, sizes, method, frame)
 
     def predict(rows: Floats) -> Floats:
@@ -104,35 +104,35 @@ def simulate(subject: Subject, sizes: Sizes, method: str) -> dict[str, Any]:
 
     lines = []
     for policy in POLICIES[method]:
-        told = []
+        results = []
         for i, row in enumerate(rows):
-            label = int(chances[i].argmax())
-            shown = Shown(row, label, float(chances[i, label]), draw=_seed(subject.run, i))
+            label = int(probabilities[i].argmax())
+            shown = Shown(row, label, float(probabilities[i, label]), seed=100_003 * subject.run + i)
             belief = believe(method, texts(i, policy), shown, known, policy)
-            told.append(_judged(explainer, belief, shown, predict))
-        lines.append({"policy": policy, **{key: [t[key] for t in told] for key in told[0]}})
+            results.append(_evaluated(explainer, belief, shown, predict))
+        lines.append({"policy": policy, **{key: [r[key] for r in results] for key in results[0]}})
     return {"rows": len(rows), "policies": lines}
 
 
 def _texts(subject: Subject, sizes: Sizes, method: str, frame: pd.DataFrame) -> Texts:
-    """What the method says of each row; only GRACE says it in several styles."""
+    """A function that returns the text about row i in a style; only GRACE has several."""
     explainer = subject.explainer
     if method == "grace":
         batch = explainer.explain(frame, domain="central")
         return lambda i, style: batch[i].text(style, template="had", language=DEFAULT)
-    said: list[str] = [""] * len(frame)
+    sentences: list[str] = [""] * len(frame)
     if method == "lime":
         lime = Lime(explainer, samples=sizes.lime_samples, seed=subject.run)
-        said = [e.text() for e in lime.explain(frame)]
+        sentences = [e.text() for e in lime.explain(frame)]
     elif method == "shap":
         shap = Shap(explainer, samples=sizes.shap_samples, seed=subject.run)
-        said = [shap.explain(row).text() for row in explainer.schema.encode(frame)]
-    return lambda i, _: said[i]
+        sentences = [shap.explain(row).text() for row in explainer.schema.encode(frame)]
+    return lambda i, _: sentences[i]
 
 
-def _judged(explainer: Explainer, belief: Belief, shown: Shown, predict: Predict) -> dict[str, float]:
-    """Whether the reader's edit changes the class, how many features it moves and how far in spreads, and how many of
-    the other edits the reader gets right."""
+def _evaluated(explainer: Explainer, belief: Belief, shown: Shown, predict: Predict) -> dict[str, float]:
+    """Whether the reader's edit changes the class, its number of features and distance, and how many predictions about
+    other edits are right."""
     pair = torch.as_tensor(np.stack([shown.row, belief.edit]))
     out = {
         "flipped": int(predict(belief.edit[None])[0] != shown.label),
@@ -149,28 +149,24 @@ def _judged(explainer: Explainer, belief: Belief, shown: Shown, predict: Predict
 
 
 def other_edits(shown: Shown, pool: Floats, predict: Predict, among: tuple[int, ...] | None) -> tuple[Floats, Bools]:
-    """Edits of the row, and which of them change its class: as many do as do not.
+    """Edits (n, d) of the row, and which of them change its class: one half.
 
-    Each puts the values of one training row in place of some of the row's, in any features (from one to all of them,
-    small numbers as often as large ones) or in some of those that are named.
+    Each copies the values of some features from a training row: of any features, their number drawn log-uniformly, or
+    of features in `among`, their number drawn uniformly.
     """
     d = len(shown.row)
-    names = np.arange(d) if among is None else np.array(among, dtype=int)
-    if len(names) == 0:
+    columns = np.arange(d) if among is None else np.array(among, dtype=int)
+    if len(columns) == 0:
         return np.zeros((0, d)), np.zeros(0, dtype=bool)
-    rng = np.random.default_rng([shown.draw, 0 if among is None else 1])
+    rng = np.random.default_rng([shown.seed, 0 if among is None else 1])
     drawn = rng.random(CANDIDATES)
-    size = np.exp(drawn * np.log(len(names) + 1)) if among is None else 1 + drawn * len(names)
-    place = rng.random((CANDIDATES, len(names))).argsort(axis=1).argsort(axis=1)
+    size = np.exp(drawn * np.log(len(columns) + 1)) if among is None else 1 + drawn * len(columns)
+    rank = rng.random((CANDIDATES, len(columns))).argsort(axis=1).argsort(axis=1)
     swap = np.zeros((CANDIDATES, d), dtype=bool)
-    swap[:, names] = place < np.floor(size)[:, None]
+    swap[:, columns] = rank < np.floor(size)[:, None]
     edits = np.where(swap, pool[rng.integers(len(pool), size=CANDIDATES)], shown.row)
     flips = predict(edits) != shown.label
-    count = min(OF_EACH, int(flips.sum()), int((~flips & (edits != shown.row).any(axis=1)).sum()))
-    stay = np.flatnonzero(~flips & (edits != shown.row).any(axis=1))[:count]
-    keep = np.concatenate([np.flatnonzero(flips)[:count], stay])
-    return edits[keep], np.asarray(flips[keep])
-
-
-def _seed(run: int, i: int) -> int:
-    return 100_003 * run + i
+    changing, staying = np.flatnonzero(flips), np.flatnonzero(~flips & (edits != shown.row).any(axis=1))
+    count = min(OF_EACH, len(changing), len(staying))
+    chosen = np.concatenate([changing[:count], staying[:count]])
+    return edits[chosen], np.asarray(flips[chosen])

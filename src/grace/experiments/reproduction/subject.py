@@ -1,4 +1,4 @@
-"""A table and a run: the network, its explainer, its test rows, and what was asked about them already."""
+"""One run on one table: the network, its explainer, the test rows, and a cache of their explanations."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ DOMAIN = "minmax"  # the paper's
 
 
 class Subject:
-    """What one run of the paper's experiments is about. The network is trained once and kept in `place`."""
+    """One run (seed) of the experiments on a table. The network is trained once and saved in `folder`."""
 
-    def __init__(self, table: Table, run: int, place: Path | None = None) -> None:
-        self.table, self.run, self.place = table, run, place
+    def __init__(self, table: Table, run: int, folder: Path | None = None) -> None:
+        self.table, self.run, self.folder = table, run, folder
         self.parts = table.split(run)
-        self._asked: dict[tuple[Any, ...], Explanations] = {}
+        self._batches: dict[tuple[Any, ...], Explanations] = {}
 
     @cached_property
     def model(self) -> Model:
-        if self.place is not None and (self.place / HEAD).exists():
+        if self.folder is not None and (self.folder / HEAD).exists():
             try:
-                return store.load(self.place).model
+                return store.load(self.folder).model
             except GraceError:
-                pass  # damaged: trained again
+                pass  # damaged: train again
         model = training.fit(self.table, seed=self.run)
-        if self.place is None:
+        if self.folder is None:
             return model
-        fresh = self.place.with_name(f".{self.place.name}.part")
+        fresh = self.folder.with_name(f".{self.folder.name}.part")
         shutil.rmtree(fresh, ignore_errors=True)
         store.save(Explainer(model, self.parts.train), fresh, background=False)
-        shutil.rmtree(self.place, ignore_errors=True)
-        fresh.rename(self.place)
-        return store.load(self.place).model
+        shutil.rmtree(self.folder, ignore_errors=True)
+        fresh.rename(self.folder)
+        return store.load(self.folder).model
 
     @cached_property
     def explainer(self) -> Explainer:
@@ -54,10 +54,10 @@ class Subject:
     def test(self) -> pd.DataFrame:
         return self.model.impute(self.parts.test)
 
-    def ask(self, method: str, *, most: int | None = None, **settings: Any) -> Explanations:
-        """Explain the first `most` test rows in the paper's domain; the same question is asked once."""
-        rows = self.test if most is None else self.test.head(most)
+    def explain(self, method: str, *, max_rows: int | None = None, **settings: Any) -> Explanations:
+        """Explain the first `max_rows` test rows in the paper's domain; cached."""
+        rows = self.test if max_rows is None else self.test.head(max_rows)
         key = (method, len(rows), *sorted(settings.items()))
-        if key not in self._asked:
-            self._asked[key] = self.explainer.explain(rows, method=method, domain=DOMAIN, **settings)
-        return self._asked[key]
+        if key not in self._batches:
+            self._batches[key] = self.explainer.explain(rows, method=method, domain=DOMAIN, **settings)
+        return self._batches[key]

@@ -1,4 +1,4 @@
-"""Stored results as tables: means and standard deviations over runs, beside the paper's figures."""
+"""Tables of the stored results: means and standard deviations over runs, compared with the numbers in the paper."""
 
 from __future__ import annotations
 
@@ -9,35 +9,34 @@ import numpy as np
 import pandas as pd
 
 from grace.experiments.reproduction import paper
-from grace.experiments.reproduction.plan import Unit
+from grace.experiments.reproduction.plan import Result, Unit
 from grace.experiments.reproduction.reader import POLICIES
-from grace.experiments.reproduction.store import Figures
 
 ROUNDING = 0.005  # the paper prints two decimals
-MEAN = "mean"  # stands for a table where figures are means over all tables
-ALONE = {("grace", "exact"), ("grace", "magnitude"), ("lime", "edge")}
-"""Readers who need nothing but the text; the others also know what is typical or usual in the table."""
-Found = Mapping[Unit, Figures]
+MEAN = "mean"  # in the column "data": the mean over all tables
+TEXT_ONLY = {("grace", "exact"), ("grace", "magnitude"), ("lime", "edge")}
+"""Readers that use the text alone; the others also use typical values of the table."""
+Results = Mapping[Unit, Result]
 
 
-def tables(found: Found) -> dict[str, pd.DataFrame]:
-    """Every table that the stored results make, by name."""
+def tables(results: Results) -> dict[str, pd.DataFrame]:
+    """All tables for which there are results, by name."""
     made = {
-        "table2": table2(found),
-        "table3": table3(found),
-        "figure-fidelity": sweep(found, "figure-fidelity", ["share"], ["fidelity"]),
-        "figure-k": sweep(found, "figure-k", ["k"], ["fidelity", "features"]),
-        "figure-gamma": gamma(found),
-        "case-study": case_study(found),
-        "reader": reader(found),
+        "table2": table2(results),
+        "table3": table3(results),
+        "figure-fidelity": sweep(results, "figure-fidelity", ["share"], ["fidelity"]),
+        "figure-k": sweep(results, "figure-k", ["k"], ["fidelity", "features"]),
+        "figure-gamma": gamma(results),
+        "case-study": case_study(results),
+        "reader": reader(results),
     }
     return {name: frame for name, frame in made.items() if len(frame)}
 
 
-def table2(found: Found) -> pd.DataFrame:
+def table2(results: Results) -> pd.DataFrame:
     """Accuracy and F1."""
     lines = []
-    for data, runs in _by_table(found, "table2").items():
+    for data, runs in _by_table(results, "table2").items():
         line: dict[str, Any] = {"data": data, "runs": len(runs), "rows": runs[0]["rows"]}
         for measure, theirs in (("accuracy", paper.ACCURACY), ("f1", paper.F1)):
             line |= _prefixed(measure, beside([r[measure] for r in runs], theirs.get(data)))
@@ -48,10 +47,10 @@ def table2(found: Found) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def table3(found: Found) -> pd.DataFrame:
-    """The main table: a line for each table, method and measure."""
+def table3(results: Results) -> pd.DataFrame:
+    """The main table: a line per data set, method and measure."""
     lines = []
-    for data, runs in _by_table(found, "table3").items():
+    for data, runs in _by_table(results, "table3").items():
         for method in runs[0]["methods"]:
             for measure in runs[0]["methods"][method]:
                 values = [r["methods"][method][measure] for r in runs]
@@ -61,23 +60,23 @@ def table3(found: Found) -> pd.DataFrame:
 
 
 def beside(values: Iterable[float], theirs: float | None) -> dict[str, float]:
-    """Mean and standard deviation over runs, the paper's figure, the difference, and whether that is more than two
-    standard deviations and the paper's rounding. Runs without a value (nothing flipped) do not count."""
-    kept = np.array([v for v in values if np.isfinite(v)])
-    mean = float(kept.mean()) if len(kept) else float("nan")
-    sd = float(kept.std(ddof=1)) if len(kept) > 1 else float("nan")
-    apart = float("nan") if theirs is None else mean - theirs
-    far = float("nan") if not np.isfinite(apart) or not np.isfinite(sd) else float(abs(apart) > 2 * sd + ROUNDING)
-    theirs = float("nan") if theirs is None else theirs
-    return {"runs": len(kept), "mean": mean, "sd": sd, "paper": theirs, "difference": apart, "beyond": far}
+    """Mean and standard deviation over the runs with a finite value, the number in the paper, the difference, and
+    whether it exceeds two standard deviations and the paper's rounding."""
+    finite = np.array([v for v in values if np.isfinite(v)])
+    mean = float(finite.mean()) if len(finite) else np.nan
+    sd = float(finite.std(ddof=1)) if len(finite) > 1 else np.nan
+    theirs = np.nan if theirs is None else theirs
+    difference = mean - theirs
+    beyond = np.nan if not np.isfinite([difference, sd]).all() else float(abs(difference) > 2 * sd + ROUNDING)
+    return {"runs": len(finite), "mean": mean, "sd": sd, "paper": theirs, "difference": difference, "beyond": beyond}
 
 
-def sweep(found: Found, part: str, keys: list[str], measures: list[str]) -> pd.DataFrame:
-    """A line for each table, method and setting, then the means over tables."""
-    flat = _flat(found, part)
+def sweep(results: Results, part: str, keys: list[str], measures: list[str]) -> pd.DataFrame:
+    """A line per data set, method and setting, then the means over data sets."""
+    flat = _flat(results, part)
     if not len(flat):
         return flat
-    if part == "figure-fidelity":  # a baseline has no shares to choose from: it changes what it changes
+    if part == "figure-fidelity":  # the share is no setting of the baselines
         flat["share"] = flat["share"].where(~flat["method"].isin(["nearest", "deepfool"]), np.nan)
     groups = flat.groupby(["data", "method", *keys], sort=False, dropna=False)
     first = groups[measures].agg(["mean", "std"])
@@ -92,37 +91,35 @@ def sweep(found: Found, part: str, keys: list[str], measures: list[str]) -> pd.D
     return pd.concat([each, over.mean().reset_index().assign(data=MEAN, runs=each["runs"].min())], ignore_index=True)
 
 
-def gamma(found: Found) -> pd.DataFrame:
-    """The effect of γ, beside the paper's figures for two tables."""
-    frame = sweep(found, "figure-gamma", ["gamma"], ["info_gain", "info_gain_raw", "fidelity"])
+def gamma(results: Results) -> pd.DataFrame:
+    """The effect of γ, with the numbers in the paper for two data sets."""
+    frame = sweep(results, "figure-gamma", ["gamma"], ["info_gain", "info_gain_raw", "fidelity"])
     if len(frame):
         keys = zip(frame["data"], frame["method"], frame["gamma"], strict=True)
         frame["paper"] = [paper.GAMMA.get((d, m), {}).get(g, float("nan")) for d, m, g in keys]
     return frame
 
 
-def case_study(found: Found) -> pd.DataFrame:
-    """What was said of the patient in each run."""
+def case_study(results: Results) -> pd.DataFrame:
+    """The texts about the patient in each run."""
     lines = []
-    for unit, figures in found.items():
+    for unit, result in results.items():
         if unit.part == "case-study":
-            head = {"run": unit.run, "class": figures["class"], "probability": figures["probability"]}
-            lines.append({**head, "method": "lime", "text": figures["lime"]["text"]})
-            for method, told in figures["grace"].items():
-                lines.append({**head, "method": method, "text": told["text"]})
+            head = {"run": unit.run, "class": result["class"], "probability": result["probability"]}
+            lines.append({**head, "method": "lime", "text": result["lime"]["text"]})
+            for method, grace in result["grace"].items():
+                lines.append({**head, "method": method, "text": grace["text"]})
     return pd.DataFrame(lines)
 
 
-def reader(found: Found) -> pd.DataFrame:
-    """What simulated readers make of the texts, a line for each table, method and policy, then over all tables.
-
-    A share over a table is that of all its rows and runs; over all tables, the mean of the tables.
-    """
+def reader(results: Results) -> pd.DataFrame:
+    """Results of the simulated readers: a line per data set (over all rows and runs), method and policy, then the means
+    over data sets."""
     lines = []
     for method, policies in POLICIES.items():
-        for data, runs in _by_table(found, f"reader-{method}").items():
-            for place, policy in enumerate(policies):
-                lines.append({"data": data, **_read(method, policy, [r["policies"][place] for r in runs])})
+        for data, runs in _by_table(results, f"reader-{method}").items():
+            for k, policy in enumerate(policies):
+                lines.append({"data": data, **_reader_line(method, policy, [r["policies"][k] for r in runs])})
     each = pd.DataFrame(lines)
     if not len(each):
         return each
@@ -136,11 +133,11 @@ def reader(found: Found) -> pd.DataFrame:
     return out
 
 
-def _read(method: str, policy: str, runs: list[Figures]) -> dict[str, Any]:
+def _reader_line(method: str, policy: str, runs: list[Result]) -> dict[str, Any]:
     sums = {key: float(sum(sum(r[key]) for r in runs)) for key in runs[0] if key != "policy"}
     rows = sum(len(r["flipped"]) for r in runs)
     line: dict[str, Any] = {"method": method, "policy": policy}
-    line |= {"uses": "text" if (method, policy) in ALONE else "text and table" if method != "none" else "table"}
+    line |= {"uses": "text" if (method, policy) in TEXT_ONLY else "text and table" if method != "none" else "table"}
     line |= {"runs": len(runs), "rows": rows}
     line |= {key: sums[key] / rows for key in ("flipped", "moved", "distance")}
     for kind in ("any", "own"):
@@ -152,28 +149,22 @@ def _read(method: str, policy: str, runs: list[Figures]) -> dict[str, Any]:
     return line
 
 
-def best(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of each method, the reader who most often changes the class, over all tables."""
-    over = frame[frame["data"] == MEAN]
-    return over.loc[over.groupby("method", sort=False)["flipped"].idxmax()]
-
-
-def _by_table(found: Found, part: str) -> dict[str, list[Figures]]:
-    out: dict[str, list[Figures]] = {}
-    for unit, figures in found.items():
+def _by_table(results: Results, part: str) -> dict[str, list[Result]]:
+    out: dict[str, list[Result]] = {}
+    for unit, result in results.items():
         if unit.part == part:
-            out.setdefault(unit.data, []).append(figures)
+            out.setdefault(unit.data, []).append(result)
     return out
 
 
-def _flat(found: Found, part: str) -> pd.DataFrame:
-    """A line for each table, run, method and setting."""
+def _flat(results: Results, part: str) -> pd.DataFrame:
+    """A line per data set, run, method and setting."""
     lines = []
-    for unit, figures in found.items():
+    for unit, result in results.items():
         if unit.part == part:
-            for method, entries in figures["methods"].items():
+            for method, entries in result["methods"].items():
                 for entry in entries:
-                    extra = {"perturbed": entry["k"] / figures["features"]} if "features" in figures else {}
+                    extra = {"perturbed": entry["k"] / result["features"]} if "features" in result else {}
                     lines.append({"data": unit.data, "run": unit.run, "method": method, **entry, **extra})
     return pd.DataFrame(lines)
 

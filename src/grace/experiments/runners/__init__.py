@@ -1,3 +1,3 @@
-"""Scripts that run other libraries in environments of their own: run_cfnow, run_dice, run_nice, run_torchattacks. They
-know numpy, their library and protocol, and unit where it needs a torch module; not GRACE.
+"""Scripts that run other libraries in virtual environments without GRACE: run_cfnow, run_dice, run_nice,
+run_torchattacks. They use numpy, the library, protocol and, for libraries that need a torch module, unit.
 """

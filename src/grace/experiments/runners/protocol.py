@@ -1,9 +1,9 @@
-"""The protocol of a runner: a task in, one line per event out. Needs numpy alone.
+"""The protocol of a runner: reads a task, writes a line per event. Requires only numpy.
 
     python run_PEER.py TASK_FOLDER EVENTS_FILE VARIANT ROWS
 
-A network is read from the task's files. For any other model the folder has the address of a process that answers for
-it: rows as float64 in, scores as float64 out.
+A network is read from the files of the task. For any other model, the folder has the address of a process that serves
+it: rows as float64 are sent, scores as float64 are returned.
 
 `ROWS` are positions, separated by commas. Each event is a line of JSON: {"ready": seconds} after set-up, {"begin": i}
 before row i, and {"row": i, "values": [...] or null, "seconds": s, "error": "..."} after it.
@@ -27,11 +27,11 @@ import numpy as np
 
 
 class TooLong(BaseException):
-    """A row has taken longer than its limit. Not an Exception, so that no library swallows it."""
+    """A row has exceeded its time limit. Not an `Exception`, so that libraries do not catch it."""
 
 
 class Task:
-    """The task as a runner sees it: encoded rows, a category as its position."""
+    """A task with encoded rows; a category is its code."""
 
     def __init__(self, folder: Path) -> None:
         head = json.loads((folder / "task.json").read_text(encoding="utf-8"))
@@ -49,10 +49,10 @@ class Task:
         self.categorical = [j for j, f in enumerate(self.features) if "categories" in f]
         self.numeric = [j for j in range(len(self.features)) if j not in self.categorical]
 
-        self._model = None if self.is_network else Asked((folder / "address").read_text(encoding="utf-8"))
+        self._model = None if self.is_network else RemoteModel((folder / "address").read_text(encoding="utf-8"))
 
     def logits(self, rows: Any) -> Any:
-        """The scores of the model, of a network in float64 as GRACE reads it."""
+        """The scores (n, k) of the model; those of a network are computed in float64."""
         x = np.asarray(rows, dtype=np.float64).reshape(-1, len(self.features))
         if self._model is not None:
             return self._model(x) if len(x) else np.zeros((0, len(self.classes) or 1))
@@ -69,29 +69,29 @@ class Task:
         return hidden
 
     def proba(self, rows: Any) -> Any:
-        """The probability of each class."""
+        """The probabilities (n, k) of the classes."""
         scores = self.logits(rows)
         shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
         return shifted / shifted.sum(axis=1, keepdims=True)
 
     def numbers(self, rows: Any) -> Any:
-        """What is predicted, of a model that predicts a number."""
+        """The predictions (n,) of a regression."""
         return self.logits(rows)[:, 0]
 
     def runner_up(self, row: Any) -> int:
-        """The most probable class but the first: the target of methods that need one."""
+        """The second most probable class: the target for methods that require one."""
         return int(np.argsort(self.logits(row)[0])[-2])
 
     def inside(self, rows: Any) -> Any:
-        """Rows clipped to the ranges of the domain; categories stay."""
+        """Rows with numbers clipped to the ranges of the domain."""
         out = np.array(rows, dtype=np.float64)
         for j in self.numeric:
             out[:, j] = np.clip(out[:, j], self.features[j]["low"], self.features[j]["high"])
         return out
 
 
-class Asked:
-    """A model in another process. What was said in vain, as a row took too long, ends with the connection."""
+class RemoteModel:
+    """A model in another process. The connection is closed when a call is interrupted, which discards its reply."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -102,23 +102,23 @@ class Asked:
             if self.connection is None:
                 self.connection = Client(self.address)
             self.connection.send_bytes(np.ascontiguousarray(rows).tobytes())
-            said = self.connection.recv_bytes()
+            reply = self.connection.recv_bytes()
         except BaseException:
             if self.connection is not None:
                 self.connection.close()
             self.connection = None
             raise
-        if said[:1] != b"=":
-            raise RuntimeError(said[1:].decode(errors="replace"))
-        return np.frombuffer(said[1:]).reshape(len(rows), -1).copy()
+        if reply[:1] != b"=":
+            raise RuntimeError(reply[1:].decode(errors="replace"))
+        return np.frombuffer(reply[1:]).reshape(len(rows), -1).copy()
 
 
 Ask = Callable[[int], "Sequence[float] | None"]
-"""The answer for row i of the task, or None."""
+"""Returns the answer to row i of the task, or None."""
 
 
 def main(prepare: Callable[[Task, str], Ask]) -> None:
-    """Set the peer up, then ask it row by row."""
+    """Set up the library, then run it on each row."""
     folder, events, variant, positions = sys.argv[1:5]
     with open(events, "a", encoding="utf-8") as file:
         start = time.perf_counter()
@@ -127,14 +127,14 @@ def main(prepare: Callable[[Task, str], Ask]) -> None:
         write(file, {"ready": time.perf_counter() - start})
         for i in map(int, positions.split(",")):
             write(file, {"begin": i})
-            write(file, one(task, ask, i))
+            write(file, row_event(task, ask, i))
 
 
-def one(task: Task, ask: Ask, i: int) -> dict[str, Any]:
-    """The event of one row; whatever the peer raises is its answer's error."""
+def row_event(task: Task, ask: Ask, i: int) -> dict[str, Any]:
+    """The event of a row, with its answer or the error of the library."""
     values, error = None, ""
     random.seed(task.seed + i)
-    np.random.seed(task.seed + i)  # noqa: NPY002 -- the generator that the peers use
+    np.random.seed(task.seed + i)  # noqa: NPY002 -- the generator that the libraries use
     start = time.perf_counter()
     try:
         with limit(task.time_limit):
@@ -149,15 +149,15 @@ def one(task: Task, ask: Ask, i: int) -> dict[str, Any]:
 
 @contextmanager
 def limit(seconds: float) -> Iterator[None]:
-    """Raise `TooLong` after so many seconds, where the system has such an alarm: it rings in the main thread only."""
+    """Raise `TooLong` after some seconds, if the system has interval timers and this is the main thread."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def ring(*_: object) -> None:
+    def on_alarm(*_: object) -> None:
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, ring)
+    before = signal.signal(signal.SIGALRM, on_alarm)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield

@@ -1,9 +1,9 @@
 """DiCE (Mothilal, Sharma and Tan 2020): `random`, `genetic` or `gradient`, one counterfactual per row.
 
-Features come in original units, whole numbers as such and categories as text, with the ranges of the domain as
-`permitted_range`. Its search for fewer and nearer changes runs on all features (`posthoc_sparsity_param` 1; by default
-it runs on small changes only), and goes in steps of the last decimal: numbers get the decimals of the data, but none
-finer than a hundredth of the spread.
+Numbers are in original units, integers as int64, categories are text, and the ranges of the domain are the
+`permitted_range`. The sparsity search covers all features (`posthoc_sparsity_param` 1; the default covers small changes
+only). It moves in steps of the last decimal: numbers have the decimals of the data, at most down to a hundredth of the
+spread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OUTCOME = "outcome"
 
 
 class Predictor:
-    """The model as an estimator of scikit-learn on DiCE's frames."""
+    """The model with the interface of a scikit-learn estimator, for DiCE's frames."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -46,17 +46,17 @@ def encode(task: Task, rows: Any) -> Any:
         if "categories" in feature:
             columns[name(j)] = [code(v) for v in rows[:, j]]
         else:
-            whole = feature["integer"] and bool((rows[:, j] == np.round(rows[:, j])).all())
-            columns[name(j)] = rows[:, j].astype(np.int64 if whole else np.float64)
+            integer = feature["integer"] and bool((rows[:, j] == np.round(rows[:, j])).all())
+            columns[name(j)] = rows[:, j].astype(np.int64 if integer else np.float64)
     return pd.DataFrame(columns)
 
 
 def name(j: int) -> str:
-    return f"f{j:04d}"  # of equal length: DiCE finds columns by how their names begin
+    return f"f{j:04d}"  # of equal length: DiCE matches columns by prefix
 
 
 def code(value: float) -> str:
-    return f"{int(value):03d}"  # sorted as text they stay in order
+    return f"{int(value):03d}"  # sorts as text in the order of codes
 
 
 def decimals(feature: dict[str, Any]) -> int:
@@ -89,7 +89,7 @@ def prepare(task: Task, variant: str) -> Ask:
         found = explainer.generate_counterfactuals(
             encode(task, task.rows[[i]]),
             total_CFs=1,
-            **wish(task, i, outcome),
+            **target(task, i, outcome),
             permitted_range=ranges,
             posthoc_sparsity_param=1.0,
             posthoc_sparsity_algorithm="linear",
@@ -99,8 +99,8 @@ def prepare(task: Task, variant: str) -> Ask:
     return ask
 
 
-def wish(task: Task, i: int, outcome: Any) -> dict[str, Any]:
-    """The class to reach, or the range of numbers; an open end of it is far beyond all that is predicted."""
+def target(task: Task, i: int, outcome: Any) -> dict[str, Any]:
+    """The desired class or range; an unbounded end of the range is replaced by a value far beyond all predictions."""
     if task.wanted is not None:
         low, high = task.wanted
         far = 10 * float(np.ptp(outcome))
@@ -114,14 +114,14 @@ def wish(task: Task, i: int, outcome: Any) -> dict[str, Any]:
 
 
 def first(found: Any) -> Any:
-    """The first counterfactual after DiCE's own search for fewer and nearer changes."""
+    """The first counterfactual, after DiCE's sparsity search if it ran."""
     example = found.cf_examples_list[0]
     frame = example.final_cfs_df if example.final_cfs_df_sparse is None else example.final_cfs_df_sparse
     return None if frame is None or len(frame) == 0 else decode(frame)[0]
 
 
 def gradient(task: Task, dice_ml: Any, data: Any, frame: Any, ranges: dict[str, list[Any]]) -> Ask:
-    """The gradient method wants a module from one-hot and min-max coordinates to one probability: two classes."""
+    """The gradient method, which requires a module from one-hot and min-max coordinates to one probability."""
     import torch
     from unit import Unit
 

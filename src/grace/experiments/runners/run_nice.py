@@ -1,7 +1,7 @@
 """NICE (Brughmans, Leyman and Martens 2021): `sparsity`, `proximity` or `plausibility`.
 
-Its training rows are clipped to the domain, so that every value it copies lies in it. `plausibility` needs an
-autoencoder: a small network of scikit-learn's, trained on the same rows.
+Training rows are clipped to the domain, as NICE copies values from them. `plausibility` requires an autoencoder: an
+MLPRegressor trained on the same rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def prepare(task: Task, variant: str) -> Ask:
 
 
 def autoencoder(task: Task, train: Any) -> Any:
-    """The reconstruction error of rows, on standardised numbers and one-hot categories."""
+    """A function that returns the reconstruction error of rows, on standardised numbers and one-hot categories."""
     from sklearn.neural_network import MLPRegressor
 
     centre, scale = train[:, task.numeric].mean(axis=0), train[:, task.numeric].std(axis=0)

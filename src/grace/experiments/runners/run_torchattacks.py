@@ -1,7 +1,7 @@
 """Sparse attacks of torchattacks: `sparsefool` (Modas et al. 2019) and `jsma` (Papernot et al. 2016).
 
-They attack images with pixels between 0 and 1: here a pixel is a feature between the ends of its range (which are
-stretched for a row that lies outside), or one code of a category. They know neither K nor whole numbers.
+They attack images with pixels between 0 and 1: here, a pixel is a number scaled to its range (extended if the row lies
+outside), or one code of a one-hot category. They have no limit K, and do not respect integers.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def prepare(task: Task, variant: str) -> Ask:
 
 
 def best(task: Task, row: Any, found: list[Any]) -> Any:
-    """Of several tries the one that flips with fewest changes, then with the shortest way; None if none does."""
-    own = task.logits(row)[0].argmax()
+    """The result that flips the class with the fewest changes, then the smallest distance; None if none does."""
+    predicted = task.logits(row)[0].argmax()
     spread = np.array([f.get("spread", 1.0) for f in task.features])
-    flipped = [f for f in found if task.logits(f)[0].argmax() != own]
+    flipped = [f for f in found if task.logits(f)[0].argmax() != predicted]
     return min(flipped, key=lambda f: ((f != row).sum(), (np.abs(f - row) / spread).sum()), default=None)
 
 

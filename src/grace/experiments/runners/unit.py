@@ -1,5 +1,5 @@
-"""The network on unit coordinates, for peers that need a torch module: each number as its place between two ends, each
-category as a block of 0 and 1 over some of its codes."""
+"""The network as a torch module on unit coordinates: numbers scaled from a range to [0, 1], and one-hot categories over
+some of their codes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol import Task
 
 
 class Unit(torch.nn.Module):
-    """Unit coordinates in (any shape, flattened), logits out."""
+    """Maps unit coordinates (of any shape, flattened) to logits."""
 
     def __init__(self, task: Task, low: Any, high: Any, codes: dict[int, list[int]]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Unit(torch.nn.Module):
         return np.concatenate(parts)
 
     def back(self, unit: Any, row: Any, tolerance: float = 1e-9) -> Any:
-        """The encoded row of unit coordinates; what has not moved keeps its value in `row` to the bit."""
+        """The encoded row of unit coordinates; unchanged features keep their exact value in `row`."""
         moved = np.abs(unit - self.into(row)) > tolerance
         out = row.copy()
         count = len(self.task.numeric)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import grace
-from grace.explain.spans import spans_of
+from grace.explain.details import spans_of
 from grace.methods.profiles import profiles_of
 from grace.methods.search import best_of_each
 from grace.methods.steady import steadied, steadiness

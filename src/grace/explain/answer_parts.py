@@ -1,0 +1,173 @@
+"""Parts of an `Explanation`, read off the arrays of a batch: changes, remarks, and records of a miss and of a proof,
+which are complete enough to be checked independently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grace.explain.diagnosis import LimitChange
+from grace.explain.explanation import Change
+from grace.problem.answers import NOT_ASKED, Answers
+from grace.proofs.certificate import PROVEN
+from grace.schema.columns import date_text, is_date
+from grace.schema.features import MISSING, Bools, Categorical, Feature, Floats, Numeric, Value, plain
+from grace.schema.rules.keeping import broken_rules
+from grace.schema.schema import Schema
+from grace.text.languages import MAX_NAMED
+from grace.text.sentence import MINIMAL
+
+if TYPE_CHECKING:
+    from grace.explain.explanations import Explanations
+
+PROOF_SETTINGS = ("method", "confidence", "gamma", "max_features", "prefer", "distance")
+"""Settings that the record of a proof holds."""
+
+
+def cell_of(feature: Feature, code: float) -> Value | None:
+    """The value of an encoded cell, None if it is missing; a date stays a number."""
+    if isinstance(feature, Categorical):
+        cell = feature.categories[int(code)]
+        return None if feature.gaps and cell == MISSING else cell
+    if code == feature.missing_code:
+        return None
+    return int(code) if feature.integer and float(code).is_integer() else float(code)
+
+
+def changes_of(schema: Schema, old: Floats, new: Floats, spans: Floats | None = None) -> list[Change]:
+    """The changes between two encoded rows, the largest first, with the spans (d, 2) of numbers; NaN if unknown."""
+    out = []
+    for j in np.flatnonzero(old != new):
+        feature = schema.features[j]
+        before, after = cell_of(feature, old[j]), cell_of(feature, new[j])
+        if before is not None and after is not None:
+            low, high = (np.nan, np.nan) if spans is None else spans[j].tolist()
+            out.append(Change(feature, before, after, None if np.isnan(low) else (low, high)))
+    return sorted(out, key=lambda change: -_size(change))
+
+
+def _size(change: Change) -> float:
+    """The size of a change: in spreads for a number, 1 for a category."""
+    if isinstance(change.feature, Numeric):
+        return abs(float(change.new) - float(change.old)) / (change.feature.spread or 1.0)
+    return 1.0
+
+
+def remarks(schema: Schema, row: Floats, filled: Bools, brittle: Bools) -> Iterator[dict[str, Any]]:
+    """Notes about a row: imputed cells, cells outside the domain, rules that the row breaks itself, brittle changes."""
+    low, high = schema.bounds()
+    for j in np.flatnonzero(filled):
+        feature = schema.features[j]
+        cell = feature.label(feature.categories[int(row[j])]) if isinstance(feature, Categorical) else float(row[j])
+        value = date_text(cell) if is_date(feature) else cell
+        missing = {"what": "known missing", "feature": feature.name}
+        yield missing if cell == MISSING else {"what": "filled", "feature": feature.name, "value": value}
+    for j in np.flatnonzero(~schema.contains(row[None])[0]):
+        feature = schema.features[j]
+        if isinstance(feature, Numeric) and row[j] != feature.missing_code:
+            ends = {"value": float(row[j]), "low": float(low[j]), "high": float(high[j])}
+            texts = {k: date_text(v) if is_date(feature) else v for k, v in ends.items()}
+            if low[j] <= row[j] <= high[j]:
+                yield {"what": "fraction", "feature": feature.name, "value": texts["value"]}
+            else:
+                yield {"what": "outside", "feature": feature.name, **texts}
+    for k in np.flatnonzero(broken_rules(schema, row[None])[0]) if schema.rules else ():
+        yield {"what": "rule", "rule": str(schema.rules[k])}
+    for j in np.flatnonzero(brittle):
+        yield {"what": "brittle", "feature": schema.names[j]}
+
+
+def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] | None:
+    """What was proven about row i, and under which limits; None without `prove=True`. "minimal" means that no change of
+    fewer features reaches the goal: "changes" is a minimum."""
+    if a.proof[i] == NOT_ASKED:
+        return None
+    schema, model, row = batch.schema, batch.explainer.model, a.rows[i]
+    return {
+        "verdict": (MINIMAL if a.success[i] else "impossible") if a.proof[i] == PROVEN else "open",
+        "changes": int(a.changed[i].sum()) if a.success[i] else batch.call["max_features"],
+        "distance_at_least": float(a.nearest[i]) if a.success[i] else None,
+        "domain": batch.call["domain"],
+        "box": schema.box(row),
+        "against": _against(batch, i),
+        "frozen": [f.name for f in schema.features if f.fixed],
+        "protected": protected_in(schema),
+        "increase_only": [f.name for f in schema.features if f.increase_only and not f.fixed],
+        "decrease_only": [f.name for f in schema.features if f.decrease_only and not f.fixed],
+        "missing": [f.name for j, f in enumerate(schema.features) if not f.fixed and cell_of(f, row[j]) is None],
+        "categories": _closed(schema),
+        "redundant": _redundant(batch, row),
+        **{name: batch.call[name] for name in PROOF_SETTINGS},
+        "cutoffs": [] if model.cutoffs is None else [list(pair) for pair in model.cutoffs.named],
+        "margin": model.tolerance,
+        "precision": "float64",
+        "weights": model.fingerprint(),
+    }
+
+
+def miss_record(batch: Explanations, i: int, changes: list[LimitChange]) -> Mapping[str, Any]:
+    """Why row i has no answer: the settings, whether it is proven that there is none, and the `changes` of
+    limits that would lead to one."""
+    return {
+        "why": "none",
+        "proven": bool(batch.answers.proof[i] == PROVEN),
+        "method": batch.call["method"],
+        "most": batch.call["max_features"],
+        "domain": batch.call["domain"],
+        "own_ranges": any(isinstance(f, Numeric) and not (f.low is f.high is None) for f in batch.schema.features),
+        "confidence": batch.call["confidence"],
+        "against": _against(batch, i),
+        "protected": protected_in(batch.schema),
+        "ways": changes,
+    }
+
+
+def protected_in(schema: Schema) -> list[str]:
+    """The names of the protected features in the schema of a call, which protects none that the call names."""
+    return [f.name for f in schema.features if f.protected]
+
+
+def mentioned(schema: Schema, *records: Mapping[str, Any] | None) -> tuple[Feature, ...]:
+    """The features that the text of some records names."""
+    names = {name for record in records for name in _names(record or {})}
+    return tuple(f for f in schema.features if f.name in names)
+
+
+def _names(record: Mapping[str, Any]) -> Iterator[str]:
+    if "feature" in record:
+        yield record["feature"]
+    for change in record.get("ways", ()):
+        yield from change["value"] if change["limit"] == "free" else ()
+    fixed = (*record.get("frozen", ()), *record.get("missing", ()))
+    limited = (record.get(part, ()) for part in ("protected", "increase_only", "decrease_only"))
+    for names in (fixed, *limited):
+        yield from names if len(names) <= MAX_NAMED else ()
+
+
+def _against(batch: Explanations, i: int) -> Any:
+    """The argument `against` for row i; None for any other class."""
+    return plain(batch.against_each[i] if batch.against_each is not None else batch.call["against"])
+
+
+def _closed(schema: Schema) -> dict[str, list[Any]]:
+    """The categories that a change may not choose."""
+    features = [f for f in schema.features if isinstance(f, Categorical) and not f.fixed]
+    closed = {f.name: [c for c in f.categories if c not in f.selectable] for f in features}
+    return {name: categories for name, categories in closed.items() if categories}
+
+
+def _redundant(batch: Explanations, row: Floats) -> bool:
+    """Whether gamma excludes any pair of features of the row that may each change alone."""
+    su, gamma = batch.explainer.su, batch.call["gamma"]
+    if su is None or gamma >= 1:
+        return False
+    cells = [cell_of(f, row[j]) for j, f in enumerate(batch.schema.features)]
+    box = batch.schema.box(row)
+    names = batch.schema.names
+    free = [
+        cell is not None and set(box.get(name, ())) - {cell} != set() for name, cell in zip(names, cells, strict=True)
+    ]
+    conflict = batch.explainer._view.conflict(gamma).cpu().numpy()
+    return bool(conflict[np.ix_(free, free)].any())
