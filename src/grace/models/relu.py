@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,9 @@ from grace.models.grouped import Grouped
 from grace.models.network import Layout, Network
 from grace.models.torch import TorchModel
 from grace.schema.features import Categorical
+
+if TYPE_CHECKING:
+    from grace.models.compiled import Layers
 
 CLOSE = 1e-9  # how far scores read off layers may be from the model's own, relative to them
 ROUNDING = 1e-12  # and relative to the terms they are sums of
@@ -73,6 +77,17 @@ class ReluNetwork:
         from grace.models.kernels import works
 
         return packed if works(packed) else None
+
+    @cached_property
+    def compiled(self) -> Layers:
+        """The network for compiled code; two classes are one score, the lead of the second."""
+        from grace.models.compiled import layers_of  # numba takes a second to import
+
+        *hidden, (weight, bias) = [(w.numpy(), b.numpy()) for w, b in self.later]
+        if len(bias) == 2:
+            weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
+        tables = {j: table.numpy() for j, table in self.tables.items()}
+        return layers_of(self.weight.numpy(), self.bias.numpy(), tables, [*hidden, (weight, bias)])
 
     def single(self) -> ReluNetwork:
         """The same network in single precision."""
