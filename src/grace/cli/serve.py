@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from grace.errors import GraceError, pip_install
 if TYPE_CHECKING:
     import pandas as pd
 
+    from grace.explain.explainer import Explainer
     from grace.web.service import Served
 
 SWITCH_INTERVAL = 0.0005  # seconds; with the default of 5 ms, worker threads wait too long for a busy event loop
@@ -83,9 +85,20 @@ def serve(
     sys.setswitchinterval(SWITCH_INTERVAL)
     datasets = dict.fromkeys(data or ("cancer95",))
     models = [train_embedded(name) for name in datasets] if demo else load_saved(directories, rows, specs)
+    warm_up([served.explainer for served in models])
     app = create_app(models, hosts)
     run(app, host, port, lambda address: click.echo(f"The page is at {address} (Ctrl-C to stop).", err=True), proxies)
     click.echo("Stopped.", err=True)
+
+
+def warm_up(explainers: Sequence[Explainer]) -> None:
+    """Compile, or load, the search now rather than at the first request."""
+    from grace.models.relu import relu_network
+
+    if any(relu_network(explainer.model) is not None for explainer in explainers):
+        from grace.methods.compiled import ready
+
+        ready()
 
 
 def train_embedded(name: str) -> Served:

@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from grace.methods.line_search import Segment, nearest_working_value
+from grace.models.relu import relu_network
 from grace.problem.budget import at_once
 from grace.problem.decimals import Decimals, digits_of
+from grace.problem.goal import Against, Between, Flip
 from grace.problem.numpy_or_torch import library, places, to_native
 from grace.problem.problem import Problem, positions
 from grace.problem.space import nearly_first, nearly_sorted
@@ -29,6 +31,11 @@ CHUNK_BYTES = 1 << 27
 def polish(problem: Problem, contrast: Tensor) -> Tensor:
     """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
     begun = contrast
+    if is_compiled(problem):
+        from grace.methods.compiled import polish_compiled  # numba takes a second to import
+
+        contrast = polish_compiled(problem, contrast)
+        return torch.where(problem.reached(contrast)[:, None], contrast, begun)
     contrast, more = round_values(problem, contrast)
     contrast, again = tightened(problem, irreducible(problem, contrast), more)
     for _ in range(ROUNDS - 1):
@@ -40,6 +47,12 @@ def polish(problem: Problem, contrast: Tensor) -> Tensor:
         return contrast
     # margins by rank-one updates of the first layer round differently from those of whole rows
     return torch.where(problem.reached(contrast)[:, None], contrast, begun)
+
+
+def is_compiled(problem: Problem) -> bool:
+    """Whether there is compiled code for a problem: ReLU networks on a CPU."""
+    serves = problem.rows.is_cpu and isinstance(problem.goal, Flip | Against | Between)
+    return serves and relu_network(problem.model) is not None
 
 
 def tightened(problem: Problem, contrast: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from grace.methods.backtrack import way_back
 from grace.methods.line_search import ROUNDING
 from grace.methods.moves import Moves, moves_of
-from grace.methods.polish import polish
+from grace.methods.polish import is_compiled, polish
 from grace.methods.steady import steadied, steadiness
 from grace.methods.walk import both, gradient
 from grace.problem.cancellation import check_cancelled
@@ -30,6 +30,8 @@ QUARTERINGS = 4
 
 def search(problem: Problem) -> Tensor:
     """The answer with the fewest features, and of those the nearest; the original row where none is found."""
+    if problem.among == "nearest" and is_compiled(problem):
+        return with_walks(problem)
     found = problem.rows.clone()
     left = torch.arange(len(found), device=found.device)
     moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)
@@ -73,6 +75,27 @@ def search(problem: Problem) -> Tensor:
             answers = steadied(part, answers)
         best = best_of_each(part, answers, owner, len(found))
         found[owner[best]] = answers[best]
+    return found
+
+
+def with_walks(problem: Problem) -> Tensor:
+    """The compiled search, and the walks where they may do better: not than the nearest single change."""
+    from grace.methods.compiled import search_compiled  # numba takes a second to import
+
+    found = search_compiled(problem)
+    count = (found != problem.rows).sum(dim=1)
+    left = positions(count != 1) if problem.prefer == "fewest" else torch.arange(len(found))
+    if len(left) == 0:
+        return found
+    part = problem.select(left)
+    owner, rows = [positions(count[left] > 0)], [found[left[count[left] > 0]]]
+    for walked in walks(part):
+        hit = positions((walked != part.rows).any(dim=1))
+        owner.append(hit)
+        rows.append(polish(part.select(hit), walked[hit]))
+    owners, answers = torch.cat(owner), torch.cat(rows)
+    best = best_of_each(part.select(owners), answers, owners, len(part))
+    found[left[owners[best]]] = answers[best]
     return found
 
 

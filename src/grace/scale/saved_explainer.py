@@ -48,6 +48,11 @@ class SavedExplainer:
         return [c for f in self.head["schemas"][0]["features"] for c in f.get("columns") or [f["name"]]]
 
     @property
+    def has_network(self) -> bool:
+        """Whether the model is a network whose weights are in the folder."""
+        return (self.folder / WEIGHTS).exists()
+
+    @property
     def target(self) -> str | None:
         target: str | None = self.head["schemas"][0]["target"]
         return target

@@ -1,0 +1,175 @@
+"""The search and polish for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
+
+goal     margins, and where they reach the goal along a line
+lines    the nearest value of a single feature
+search   beam search and polish of a row
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
+from grace.methods.compiled.lines import Columns, Lines, Table
+from grace.methods.compiled.search import BEAM, Work, polish_rows, search_rows
+from grace.models.compiled import Layers, layers_of, scratch
+from grace.models.relu import relu_network
+from grace.problem.cancellation import check_cancelled
+from grace.problem.goal import Against, Between, Flip, Goal, logit
+from grace.problem.problem import Problem
+from grace.problem.space import NORMS, Space
+
+FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
+PIECES = 64  # of a line, for every unit of the network
+ROWS = 16  # that a thread takes at a time
+PATIENCE = 2.0  # seconds of compiling after which it is reported
+
+Arrays = tuple[Layers, CompiledGoal, Columns, Table]
+log = logging.getLogger("grace")
+
+
+def search_compiled(problem: Problem) -> Tensor:
+    """The nearest answer with the fewest features, without the walks; the original row where none is found."""
+    found = problem.rows.numpy().copy()
+    options = problem.max_features, problem.prefer == "nearest", problem.model.tolerance
+    _over_rows(problem, lambda arrays, a, b, work: search_rows(*arrays, a, b, *options, found, work))
+    return torch.from_numpy(found)
+
+
+def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
+    """Rows that reach the goal, made irreducible and near."""
+    rows, tolerance = contrast.numpy().copy(), problem.model.tolerance
+    _over_rows(problem, lambda arrays, a, b, work: polish_rows(*arrays, a, b, rows, tolerance, work))
+    return torch.from_numpy(rows)
+
+
+@cache
+def ready() -> None:
+    """Compile, or load what an earlier process has compiled: functions for any network, goal and table."""
+    notice = "compiling the search for this machine, which is done once and takes up to a minute"
+    timer = threading.Timer(PATIENCE, log.warning, [notice])
+    timer.start()
+    try:
+        net, rows, none = layers_of(np.zeros((1, 1)), np.zeros(1), {}, []), np.zeros((0, 1)), np.zeros(0)
+        whole = np.zeros(1, dtype=np.int64)
+        goal = CompiledGoal(RANGE, whole[:0], none, none, 1.0, -np.inf, none)
+        columns = Columns(none, none, whole[:0], none > 0, none > 0, whole, none, 1.0)
+        table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
+        work = workspace(net, 1, 1)
+        search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
+        polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
+    finally:
+        timer.cancel()
+
+
+def _over_rows(problem: Problem, run: Callable[[Arrays, int, int, Work], None]) -> None:
+    """Run a compiled function over all rows, on as many threads as torch uses."""
+    ready()
+    network = relu_network(problem.model)
+    assert network is not None
+    n, d = problem.rows.shape
+    arrays = problem_arrays(problem, network.compiled)
+    threads = min(torch.get_num_threads(), -(-n // ROWS))
+    spare = [workspace(arrays[0], d, problem.max_features) for _ in range(max(1, threads))]
+
+    def part(begin: int) -> None:
+        work = spare.pop()
+        run(arrays, begin, min(begin + ROWS, n), work)
+        spare.append(work)
+
+    starts = range(0, n, ROWS)
+    for _ in map(part, starts) if threads <= 1 else pool(os.getpid(), threads).map(part, starts):
+        check_cancelled()
+
+
+@cache
+def pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads of this process; a forked child gets others."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="grace")
+
+
+def problem_arrays(problem: Problem, net: Layers) -> Arrays:
+    """The network, goal, columns and rows of a problem."""
+    space = problem.space
+    room = FARTHEST * space.spread
+    low, high = torch.maximum(problem.low, problem.rows - room), torch.minimum(problem.high, problem.rows + room)
+    if space.has_integers:
+        low = torch.where(space.is_integer, low.ceil(), low)
+        high = torch.where(space.is_integer, high.floor(), high)
+    rows = (np.ascontiguousarray(t.numpy()) for t in (problem.rows, low, high, problem.free, problem.conflict))
+    return net, goal_arrays(problem.goal, net), column_arrays(space), Table(*rows)
+
+
+def workspace(net: Layers, d: int, most: int) -> Work:
+    units, classes, pieces = int(net.units[-1]), int(net.widths[-1]), PIECES * int(net.units[-1])
+    lines = Lines(
+        scratch(net),
+        np.empty(pieces),
+        np.empty((pieces, classes)),
+        np.empty(units),
+        *(np.empty(classes) for _ in range(3)),
+    )
+    return Work(
+        lines=lines,
+        states=np.empty((2, BEAM, d)),
+        sets=np.empty((2, BEAM, max(most, 1)), dtype=np.int64),
+        layers=np.empty((BEAM, units)),
+        margin=np.empty((BEAM, d)),
+        value=np.empty((BEAM, d)),
+        gain=np.empty(d),
+        order=np.empty(d, dtype=np.int64),
+        begun=np.empty(d),
+        current=np.empty(d),
+        first=np.empty(units),
+        origin=np.empty(units),
+        best=np.empty(d),
+        kept=np.empty(d),
+        features=np.empty(d, dtype=np.int64),
+        tried=np.empty(d, dtype=np.bool_),
+        end=np.empty(d),
+    )
+
+
+def column_arrays(space: Space) -> Columns:
+    counts = [len(space.choices[j]) if j in space.choices else 0 for j in range(len(space.spread))]
+    return Columns(
+        spread=space.spread.numpy(),
+        weight=space.weight.numpy(),
+        digits=space.digits.numpy(),
+        whole=space.is_integer.numpy(),
+        magnitude=space.has_magnitude.numpy(),
+        begins=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        choices=np.concatenate([np.zeros(0), *(space.choices[j].double().numpy() for j in space.categorical)]),
+        norm=NORMS[space.norm],
+    )
+
+
+def goal_arrays(goal: Goal, net: Layers) -> CompiledGoal:
+    """The goal in terms of the scores of the compiled network."""
+    none = np.zeros(0)
+    if isinstance(goal, Between):
+        return CompiledGoal(
+            RANGE, none.astype(np.int64), goal.low.numpy(), goal.high.numpy(), goal.scale, -np.inf, none
+        )
+    assert isinstance(goal, Flip | Against)
+    target = goal.original if isinstance(goal, Flip) else goal.wanted
+    if net.widths[-1] == 1:  # two classes
+        wanted = 1 - target if isinstance(goal, Flip) else target
+        least = goal.offset(wanted, 1 - wanted, torch.zeros(1, dtype=torch.float64)).expand(len(wanted)).numpy()
+        second = wanted.numpy() == 1
+        low, high = np.where(second, least, -np.inf), np.where(second, np.inf, -least)
+        return CompiledGoal(RANGE, none.astype(np.int64), low, high, 1.0, -np.inf, none)
+    classes = int(net.widths[-1])
+    shift = np.zeros(classes) if goal.shift is None else goal.shift.double().numpy()
+    odds = logit(goal.confidence) if goal.confidence > 0 else -np.inf
+    kind = FLIP if isinstance(goal, Flip) else AGAINST
+    return CompiledGoal(kind, target.numpy(), none, none, 1.0, odds, shift)

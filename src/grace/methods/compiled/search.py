@@ -1,0 +1,481 @@
+"""The search for a ReLU network on a CPU, in compiled code: one row is one loop, rows are shared between threads.
+
+Level one follows every feature along its exact line: it finds the nearest single change, or proves that there is none.
+Later levels are a beam search over features, each tried at both ends of its range and the most promising along their
+lines. At the first level where a row reaches its goal, several sets of features are polished: each value is pulled back
+as far as the goal allows, those first that give up least margin for their cost.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from grace.methods.compiled.goal import CompiledGoal, margin_at
+from grace.methods.compiled.lines import Columns, Lines, Table, cost_of, decimal_step, margin_with, nearest_value
+from grace.models.compiled import Bools, Floats, Ints, Layers, activate, compiled, forward, inlined, move_feature
+
+BEAM = 8
+FOLLOWED = 6  # features of a state that are followed along their lines beyond level one
+FINALISTS = 6  # sets of features that are polished since they should cost least,
+STRONGEST = 2  # and since their margins are best
+TRIED = 64  # features beyond level one, by how much each brings alone
+EXHAUSTIVE = 10  # up to so many changes every subset is tried
+
+
+class Work(NamedTuple):
+    """Arrays to work with, one set per thread; k is the most features that may change."""
+
+    lines: Lines
+    states: Floats  # (2, BEAM, d) of this level and the next
+    sets: Ints  # (2, BEAM, k) the features that are changed in each
+    layers: Floats  # (BEAM, units) pre-activations of each state
+    margin: Floats  # (BEAM, d) the best margin found by one more move,
+    value: Floats  # and its value
+    gain: Floats  # (d,)
+    order: Ints  # (max(d, BEAM * d),)
+    begun: Floats  # (d,) a row that is polished, before,
+    current: Floats  # and as it is tried
+    first: Floats  # (units,) its pre-activations,
+    origin: Floats  # (units,) and those of x
+    best: Floats  # (d,) the best answer so far
+    kept: Floats  # (d,)
+    features: Ints  # (d,) that differ
+    tried: Bools  # (d,) which are tried beyond level one,
+    end: Floats  # (d,) and the value of each whose margin was best at level one
+
+
+@compiled
+def distance(columns: Columns, row: Floats, other: Floats) -> float:
+    """The norm of the costs of all changes."""
+    total = 0.0
+    for j in range(len(row)):
+        if row[j] != other[j]:
+            cost = cost_of(columns, j, row[j], other[j])
+            if columns.norm == 1.0:
+                total += cost
+            elif columns.norm == 2.0:
+                total += cost * cost
+            else:
+                total = max(total, cost)
+    return np.sqrt(total) if columns.norm == 2.0 else total
+
+
+@compiled
+def margin_of(net: Layers, goal: CompiledGoal, table: Table, i: int, row: Floats, work: Work) -> float:
+    """The margin of a row that differs from row i, whose first layer is `origin`, in few features; its pre-activations
+    are left in `first`."""
+    x, values = table.rows[i], work.first
+    for u in range(net.widths[0]):
+        values[u] = work.origin[u]
+    for j in range(len(x)):
+        if row[j] != x[j]:
+            move_feature(net, values, j, x[j], row[j])
+    forward(net, values)
+    return margin_at(goal, i, values, net.units[len(net.leak)], net.widths[len(net.leak)])
+
+
+@compiled
+def differing(row: Floats, other: Floats, features: Ints) -> int:
+    """The features in which rows differ, and how many."""
+    count = 0
+    for j in range(len(row)):
+        if row[j] != other[j]:
+            features[count] = j
+            count += 1
+    return count
+
+
+# -- polish ---------------------------------------------------------------------------------------
+
+
+@inlined
+def pull_back(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, row: Floats, reverse: bool,
+    tolerance: float, work: Work,
+) -> None:  # fmt: skip
+    """Move each changed value as near to x as the goal allows, first the one that gives up least margin for its cost,
+    or last."""
+    x, features = table.rows[i], work.features
+    count = differing(x, row, features)
+    whole = margin_of(net, goal, table, i, row, work)
+    for place in range(count):
+        j = features[place]
+        without = margin_with(net, goal, i, work.first, j, row[j], x[j], work.lines)
+        work.gain[place] = (whole - without) / max(cost_of(columns, j, x[j], row[j]), 1e-300)
+    for a in range(1, count):  # insertion sort by gain
+        b = a
+        while b > 0 and (work.gain[b - 1] < work.gain[b] if reverse else work.gain[b - 1] > work.gain[b]):
+            work.gain[b - 1], work.gain[b] = work.gain[b], work.gain[b - 1]
+            features[b - 1], features[b] = features[b], features[b - 1]
+            b -= 1
+    for place in range(count):
+        j = features[place]
+        old = row[j]
+        move_feature(net, work.first, j, old, x[j])
+        forward(net, work.first)
+        number = columns.begins[j + 1] == columns.begins[j]
+        limit = cost_of(columns, j, x[j], old)
+        if number:  # a value that cannot be said may have to move a step away
+            limit += columns.weight[j] / columns.spread[j] * decimal_step(columns, j)
+        value, cost, _, _ = nearest_value(
+            net, goal, columns, table, i, j, work.first, limit, tolerance, tolerance, work.lines
+        )
+        row[j] = old if np.isnan(value) or (not number and cost >= limit) else value
+        move_feature(net, work.first, j, x[j], row[j])
+
+
+@compiled
+def smallest_subset(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, row: Floats, tolerance: float, work: Work
+) -> bool:
+    """Take back those changes that the goal does not need: the smallest proper subset that reaches it, and of those the
+    nearest; of more than EXHAUSTIVE changes, one after another. Returns whether there is any."""
+    x, features = table.rows[i], work.features
+    count = differing(x, row, features)
+    reduced, going = False, count > EXHAUSTIVE
+    while going:  # the costliest change that can be taken back
+        dearest, most = -1, -1.0
+        for place in range(count):
+            j = features[place]
+            old = row[j]
+            cost = cost_of(columns, j, x[j], old)
+            if cost > most:
+                row[j] = x[j]
+                if margin_of(net, goal, table, i, row, work) >= tolerance:
+                    dearest, most = j, cost
+                row[j] = old
+        going = dearest >= 0
+        if going:
+            row[dearest] = x[dearest]
+            reduced = True
+            count = differing(x, row, features)
+            going = count > EXHAUSTIVE
+    chosen = -1
+    if 2 <= count <= EXHAUSTIVE:
+        fewest, least = count, np.inf
+        for j in range(len(x)):
+            work.kept[j] = row[j]
+        for subset in range(1, (1 << count) - 1):
+            size = 0
+            for place in range(count):
+                size += (subset >> place) & 1
+            if size <= fewest:
+                for place in range(count):
+                    j = features[place]
+                    row[j] = work.kept[j] if (subset >> place) & 1 else x[j]
+                if margin_of(net, goal, table, i, row, work) >= tolerance:
+                    far = distance(columns, x, row)
+                    if size < fewest or far < least:
+                        fewest, least, chosen = size, far, subset
+        for place in range(count):
+            j = features[place]
+            row[j] = work.kept[j] if chosen < 0 or (chosen >> place) & 1 else x[j]
+    return reduced or chosen >= 0
+
+
+@compiled
+def pull_back_both_ways(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, row: Floats, tolerance: float, work: Work
+) -> float:
+    """Pull values back in both orders and keep the nearer row; returns its distance."""
+    least = np.inf
+    for j in range(len(row)):
+        work.begun[j] = row[j]
+    for reverse in range(2 if differing(table.rows[i], row, work.features) > 1 else 1):
+        for j in range(len(row)):
+            work.current[j] = work.begun[j]
+        pull_back(net, goal, columns, table, i, work.current, reverse == 1, tolerance, work)
+        far = distance(columns, table.rows[i], work.current)
+        if far < least * (1.0 - 1e-9):
+            least = far
+            for j in range(len(row)):
+                row[j] = work.current[j]
+    return least
+
+
+@inlined
+def tighten(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, row: Floats, tolerance: float, work: Work
+) -> float:
+    """Take back superfluous changes and pull the others back, until nothing moves; returns the distance."""
+    least, going = distance(columns, table.rows[i], row), True
+    for j in range(len(row)):
+        work.best[j] = row[j]
+    while going:
+        reduced = smallest_subset(net, goal, columns, table, i, work.best, tolerance, work)
+        far = pull_back_both_ways(net, goal, columns, table, i, work.best, tolerance, work)
+        going = reduced or far < least * (1.0 - 1e-9)
+        if going:
+            least = far
+            for j in range(len(row)):
+                row[j] = work.best[j]
+    return least
+
+
+@compiled
+def polish_rows(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, begin: int, end: int, rows: Floats,
+    tolerance: float, work: Work,
+) -> None:  # fmt: skip
+    """Make rows that reach the goal irreducible and near."""
+    for i in range(begin, end):
+        activate(net, table.rows[i], work.origin)
+        pull_back_both_ways(net, goal, columns, table, i, rows[i], tolerance, work)  # to values that can be said
+        tighten(net, goal, columns, table, i, rows[i], tolerance, work)
+
+
+# -- search ---------------------------------------------------------------------------------------
+
+
+@compiled
+def search_rows(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, begin: int, end: int, most: int, nearest: bool,
+    tolerance: float, found: Floats, work: Work,
+) -> None:  # fmt: skip
+    """The answers to some rows, into `found`; the row itself where there is none. `nearest` prefers the nearest answer
+    with at most so many changes to the fewest changes."""
+    for i in range(begin, end):
+        answer = found[i]
+        least = single_change(net, goal, columns, table, i, nearest, tolerance, answer, work)
+        width, now = first_beam(table, i, work), 0
+        for level in range(2, min(most, table.rows.shape[1]) + 1):
+            if least < np.inf and not nearest:
+                break
+            for b in range(width):
+                if level > 2:
+                    ascend(net, goal, columns, table, i, b, now, level - 1, tolerance, work)
+                activate(net, work.states[now, b], work.layers[b])
+                expand(net, goal, columns, table, i, b, now, level - 1, tolerance, work)
+            least = finish(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
+            if level < most:
+                width = next_beam(table, i, now, width, level, work)
+                now = 1 - now
+
+
+@inlined
+def single_change(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, complete: bool, tolerance: float,
+    answer: Floats, work: Work,
+) -> float:  # fmt: skip
+    """Level one: the nearest single change as the answer, and its cost, infinite if there is none. Features that bring
+    most margin for their cost come first; once an answer is known, lines are followed no further than it costs."""
+    x, d, hidden = table.rows[i], table.rows.shape[1], len(net.leak)
+    for j in range(d):
+        answer[j] = x[j]
+    activate(net, x, work.origin)
+    for u in range(net.units[-1]):
+        work.layers[0, u] = work.origin[u]
+    here = margin_at(goal, i, work.layers[0], net.units[hidden], net.widths[hidden])
+    try_ends(net, goal, columns, table, i, 0, work.sets[0, 0], 0, work)
+    for j in range(d):
+        work.order[j], work.gain[j] = j, -np.inf
+        if work.margin[0, j] > -np.inf:
+            cost = cost_of(columns, j, x[j], work.value[0, j])
+            work.gain[j] = (work.margin[0, j] - here) / max(cost, 1e-12)
+    order_by_gain(work.gain, work.order, d)
+    least, feature, value = np.inf, -1, 0.0
+    for place in range(d):
+        j = work.order[place]
+        if table.free[i, j]:
+            found, cost, best, where = nearest_value(
+                net, goal, columns, table, i, j, work.layers[0], least, tolerance, tolerance, work.lines
+            )
+            if best > work.margin[0, j]:
+                work.margin[0, j], work.value[0, j] = best, where
+            if not np.isnan(found) and (cost < least or (cost == least and j < feature)):
+                least, feature, value = cost, j, found
+    if feature >= 0:
+        answer[feature] = value
+    return least
+
+
+@compiled
+def order_by_gain(gain: Floats, order: Ints, count: int) -> None:
+    """Shell sort of places by falling gain, equal ones by place."""
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for a in range(gap, count):
+            place, b = order[a], a
+            while b >= gap and (
+                gain[order[b - gap]] < gain[place] or (gain[order[b - gap]] == gain[place] and order[b - gap] > place)
+            ):
+                order[b] = order[b - gap]
+                b -= gap
+            order[b] = place
+        gap //= 3
+
+
+@inlined
+def first_beam(table: Table, i: int, work: Work) -> int:
+    """The states with one change whose margins are best; returns how many."""
+    d = table.rows.shape[1]
+    for j in range(d):
+        work.order[j] = j
+    order_by_gain(work.margin[0], work.order, d)
+    width = 0
+    while width < min(BEAM, d) and work.margin[0, work.order[width]] > -np.inf:
+        j = work.order[width]
+        for c in range(d):
+            work.states[0, width, c] = table.rows[i, c]
+        work.states[0, width, j] = work.value[0, j]
+        work.sets[0, width, 0] = j
+        width += 1
+    for place in range(d):
+        j = work.order[place]
+        work.tried[j] = place < TRIED
+        work.end[j] = work.value[0, j]
+    return width
+
+
+@inlined
+def ascend(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int,
+    tolerance: float, work: Work,
+) -> None:  # fmt: skip
+    """Coordinate ascent: each changed feature of a state in turn takes the value with the best margin on its line."""
+    state, x = work.states[now, b], table.rows[i]
+    for place in range(size):
+        j = work.sets[now, b, place]
+        old = state[j]
+        margin = margin_of(net, goal, table, i, state, work)
+        move_feature(net, work.first, j, old, x[j])
+        forward(net, work.first)
+        _, _, best, where = nearest_value(
+            net, goal, columns, table, i, j, work.first, np.inf, margin, tolerance, work.lines
+        )
+        state[j] = where if best > margin + 1e-9 else old
+
+
+@inlined
+def allowed(table: Table, i: int, j: int, used: Ints, size: int) -> bool:
+    """Whether feature j may be changed beside those that are."""
+    clashes = 0
+    for place in range(size):
+        clashes += used[place] == j or table.conflict[used[place], j]
+    return table.free[i, j] and clashes == 0
+
+
+@compiled
+def try_ends(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, used: Ints, size: int, work: Work
+) -> None:
+    """The best margin that each further feature brings to a state at the ends of its range or among its categories."""
+    x, margin, value, start = table.rows[i], work.margin[b], work.value[b], work.layers[b]
+    for j in range(len(x)):
+        margin[j] = -np.inf
+        if (size == 0 or work.tried[j]) and allowed(table, i, j, used, size):
+            first, last = columns.begins[j], columns.begins[j + 1]
+            for c in range(first, max(last, first + 2)):
+                new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
+                if size > 0 and last == first and (new < x[j]) != (work.end[j] < x[j]):
+                    continue
+                if new != x[j] and table.low[i, j] <= new <= table.high[i, j]:
+                    brings = margin_with(net, goal, i, start, j, x[j], new, work.lines)
+                    if brings > margin[j]:
+                        margin[j], value[j] = brings, new
+
+
+@inlined
+def expand(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int,
+    tolerance: float, work: Work,
+) -> None:  # fmt: skip
+    """The best margin that each further feature brings to a state: at the ends of its range or among its categories,
+    and for the most promising ones anywhere on their lines."""
+    d, margin = table.rows.shape[1], work.margin[b]
+    try_ends(net, goal, columns, table, i, b, work.sets[now, b], size, work)
+    for j in range(d):
+        work.order[j] = j
+    order_by_gain(margin, work.order, d)
+    for place in range(min(FOLLOWED, d)):
+        j = work.order[place]
+        if margin[j] > -np.inf and columns.begins[j + 1] == columns.begins[j]:
+            _, _, best, where = nearest_value(
+                net, goal, columns, table, i, j, work.layers[b], np.inf, margin[j], tolerance, work.lines
+            )
+            if best > margin[j]:
+                margin[j], work.value[b, j] = best, where
+
+
+@inlined
+def finish(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, now: int, width: int,
+    least: float, tolerance: float, answer: Floats, work: Work,
+) -> float:  # fmt: skip
+    """Polish the most promising sets of features that reach the goal: those that should cost least, were the last
+    feature's line straight, and those with the best margins. The nearest answer, if it is nearer than `least`, and its
+    distance."""
+    x, d, hidden = table.rows[i], table.rows.shape[1], len(net.leak)
+    for turn in range(FINALISTS + STRONGEST):
+        top, at_b, at_j = -np.inf, -1, -1
+        for b in range(width):
+            base = distance(columns, x, work.states[now, b])
+            here = margin_at(goal, i, work.layers[b], net.units[hidden], net.widths[hidden])
+            for j in range(d):
+                margin = work.margin[b, j]
+                if margin >= tolerance:
+                    share = 1.0
+                    if columns.begins[j + 1] == columns.begins[j]:
+                        share = min(1.0, max(0.0, (tolerance - here) / (margin - here)))
+                    worth = -(base + share * cost_of(columns, j, x[j], work.value[b, j]))
+                    worth = margin if turn >= FINALISTS else worth
+                    if worth > top:
+                        top, at_b, at_j = worth, b, j
+        if at_b < 0:
+            break
+        for j in range(d):
+            work.best[j] = work.states[now, at_b, j]
+        work.best[at_j] = work.value[at_b, at_j]
+        work.margin[at_b, at_j] = -np.inf  # not again
+        if margin_of(net, goal, table, i, work.best, work) < tolerance:
+            continue
+        far = pull_back_both_ways(net, goal, columns, table, i, work.best, tolerance, work)
+        if far < least:
+            least = far
+            for j in range(d):
+                answer[j] = work.best[j]
+    if least < np.inf:
+        least = tighten(net, goal, columns, table, i, answer, tolerance, work)
+    return least
+
+
+@inlined
+def next_beam(table: Table, i: int, now: int, width: int, level: int, work: Work) -> int:
+    """The states with the best margins after one more change, each with another set of features; returns how many."""
+    d, count = table.rows.shape[1], 0
+    while count < BEAM:
+        top, at_b, at_j = -np.inf, -1, -1
+        for b in range(width):
+            for j in range(d):
+                if work.margin[b, j] > top:
+                    top, at_b, at_j = work.margin[b, j], b, j
+        if at_b < 0:
+            break
+        work.margin[at_b, at_j] = -np.inf
+        for place in range(level - 1):
+            work.sets[1 - now, count, place] = work.sets[now, at_b, place]
+        work.sets[1 - now, count, level - 1] = at_j
+        if is_repeated(work.sets[1 - now], count, level):
+            continue
+        for j in range(d):
+            work.states[1 - now, count, j] = work.states[now, at_b, j]
+        work.states[1 - now, count, at_j] = work.value[at_b, at_j]
+        count += 1
+    return count
+
+
+@inlined
+def is_repeated(sets: Ints, last: int, size: int) -> bool:
+    """Whether an earlier state has the same set of features as the last."""
+    for b in range(last):
+        same = 0
+        for place in range(size):
+            for other in range(size):
+                same += sets[b, place] == sets[last, other]
+        if same == size:
+            return True
+    return False

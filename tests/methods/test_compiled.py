@@ -1,0 +1,148 @@
+"""The compiled search: single changes against all values of a grid, threads, goals, and where nothing is compiled."""
+
+from __future__ import annotations
+
+import itertools
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import grace
+from grace import datasets, training
+from grace.methods import compiled, polish
+from subsets import first
+
+NAMES = ["a", "b", "c"]
+
+
+def network(seed: int, whole: bool, classes: int) -> nn.Sequential:
+    """A random network; of whole weights, many units switch at the same place."""
+    generator = torch.Generator().manual_seed(seed)
+    widths = [3, 6, 4, classes]
+    layers: list[nn.Module] = []
+    for inputs, units in itertools.pairwise(widths):
+        layer = nn.Linear(inputs, units)
+        weight = torch.randn(units, inputs, generator=generator) * 1.5
+        layer.weight.data = weight.round() if whole else weight
+        layer.bias.data = layer.weight.data.mean(dim=1).round() if whole else torch.randn(units, generator=generator)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1]).double()
+
+
+def frame(rng: np.random.Generator, n: int) -> pd.DataFrame:
+    values = np.round(rng.uniform(-3, 3, (n, 3)), 1)
+    values[:2] = [[-3.0] * 3, [3.0] * 3]
+    table = pd.DataFrame(values, columns=NAMES)
+    table["b"] = table.b.round().astype(int)
+    return table
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.booleans(), st.integers(2, 4))
+def test_the_nearest_single_change(seed: int, whole: bool, classes: int) -> None:
+    rng = np.random.default_rng(seed)
+    train = frame(rng, 60)
+    model = grace.wrap(network(seed, whole, classes), classes=list("wxyz"[:classes]), outputs="logits")
+    explainer = grace.Explainer(model, train, domain="minmax", gamma=1.0, max_features=1)
+    rows = train.iloc[2:8].reset_index(drop=True)
+    batch = explainer.explain(rows)
+    spread = {f.name: f.spread for f in explainer.schema.features}
+    own = model.predict(rows)
+    for i in range(len(rows)):
+        best, exists = np.inf, False
+        for name in NAMES:
+            step = 1.0 if name == "b" else 0.01
+            values = np.round(np.arange(-3, 3 + step / 2, step), 2)
+            tried = pd.concat([rows.iloc[[i]]] * len(values), ignore_index=True)
+            tried[name] = values.astype(rows[name].dtype)
+            scores = np.sort(np.log(model.predict_proba(tried).to_numpy()), axis=1)
+            flips = (model.predict(tried) != own[i]) & (scores[:, -1] - scores[:, -2] > 2e-6)
+            exists |= bool(flips.any())
+            coarse = flips & (np.abs(values * 10 - np.round(values * 10)) < 1e-9)
+            if coarse.any():
+                best = min(best, np.abs(values[coarse] - rows[name].iloc[i]).min() / spread[name])
+        if exists:
+            assert batch.success[i]
+        if np.isfinite(best):
+            assert batch.answers.distance[i] <= best + 1e-9
+
+
+@pytest.fixture(scope="module")
+def segment() -> tuple[grace.Explainer, pd.DataFrame]:
+    table = datasets.load("segment")
+    model = training.fit(table, max_epochs=20)
+    parts = table.split(0)
+    return grace.Explainer(model, parts.train, max_features=3), model.impute(parts.test).head(60)
+
+
+def test_threads_do_not_matter(segment: tuple[grace.Explainer, pd.DataFrame]) -> None:
+    explainer, rows = segment
+    threads = torch.get_num_threads()
+    try:
+        found = []
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            found.append(explainer.explain(rows).answers.contrast)
+    finally:
+        torch.set_num_threads(threads)
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+CALLS = [
+    {},
+    {"confidence": 0.8},
+    {"against": "sky"},
+    {"against": "grass", "confidence": 0.9},
+    {"prefer": "nearest"},
+    {"distance": "l2"},
+    {"gamma": 0.2},
+    {"increase_only": ["hue_mean"], "frozen": ["region_centroid_row"]},
+]
+
+
+@pytest.mark.parametrize("call", first(6, CALLS), ids=str)
+def test_no_worse_than_the_search_in_tensor_operations(
+    segment: tuple[grace.Explainer, pd.DataFrame], call: dict[str, object]
+) -> None:
+    explainer, rows = segment
+    mine = explainer.explain(rows, **call)
+    with (
+        mock.patch("grace.methods.search.is_compiled", return_value=False),
+        mock.patch.object(polish, "is_compiled", return_value=False),
+    ):
+        plain = explainer.explain(rows, **call)
+    assert mine.success.sum() >= plain.success.sum()
+    both = mine.success & plain.success
+    few, many = (b.changed.sum(axis=1).to_numpy()[both] for b in (mine, plain))
+    near, far = (b.answers.distance[both] for b in (mine, plain))
+    if call.get("prefer") == "nearest":
+        assert near.mean() <= far.mean() * (1 + 1e-9)
+    else:
+        assert few.mean() <= many.mean()
+        assert near[few == many].mean() <= far[few == many].mean() * (1 + 1e-9)
+
+
+def test_compiling_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    compiled.ready.cache_clear()
+    with (
+        mock.patch.object(compiled, "PATIENCE", 0.0),
+        mock.patch.object(compiled, "workspace", side_effect=_slowly),
+        pytest.raises(RuntimeError, match="enough"),
+    ):
+        compiled.ready()
+    assert "compiling the search" in caplog.text
+    compiled.ready()
+
+
+def _slowly(*_: object) -> None:
+    import time
+
+    time.sleep(0.3)
+    raise RuntimeError("enough")
