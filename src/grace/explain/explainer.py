@@ -222,7 +222,7 @@ class Explainer:
 
         def solve(here: Tensor) -> Answers:
             problem = required.problem(self._problem(x[here], goal.select(here), schema, chosen))
-            host_rows = None if x.is_cpu or required.realism else encoded[int(here[0]) : int(here[-1]) + 1]
+            host_rows = None if x.is_cpu else encoded[int(here[0]) : int(here[-1]) + 1]
             return required.to_row_answers(answer(problem, chosen, host_rows))
 
         background = self._view.background_rows if METHODS[chosen.method].wants_background else None

@@ -65,6 +65,8 @@ class Problem:
     local_model: str = "logistic"
     as_printed: bool = False
     background: BackgroundRows | None = None
+    origin: Tensor | None = None
+    """Under rules, the positions (n,) of the rows among those that the model knows as the origins of candidates."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -78,7 +80,9 @@ class Problem:
         """The same problem for some of the rows."""
         part = object.__new__(Problem)  # `replace` takes longer than the rest
         rows, low, high, free = (t.index_select(0, index) for t in (self.rows, self.low, self.high, self.free))
-        part.__dict__.update(self.__dict__, goal=self.goal.select(index), rows=rows, low=low, high=high, free=free)
+        origin = None if self.origin is None else self.origin[index]
+        goal = self.goal.select(index)
+        part.__dict__.update(self.__dict__, goal=goal, rows=rows, low=low, high=high, free=free, origin=origin)
         return part
 
     def project(self, point: Tensor) -> Tensor:
@@ -95,10 +99,19 @@ class Problem:
             fits[:, j] &= torch.isin(rows[:, j].long(), space.choices[j])
         return (fits & self.free) | (rows == self.rows)
 
+    def scores(self, rows: Tensor) -> Tensor:
+        """The model's scores of one candidate (n, d) per row, or of several (n, m, d)."""
+        flat = rows.reshape(-1, rows.shape[-1])
+        if self.origin is None:
+            scores = self.model.scores(flat)
+        else:
+            origin = self.origin.reshape(-1, *[1] * (rows.dim() - 2)).expand(rows.shape[:-1])
+            scores = self.model.scores_from(flat, origin.reshape(-1))
+        return scores.reshape(*rows.shape[:-1], scores.shape[-1])
+
     def margin(self, rows: Tensor) -> Tensor:
         """The goal's margin of one candidate (n, d) per row, or of several (n, m, d)."""
-        scores = self.model.scores(rows.reshape(-1, rows.shape[-1]))
-        return self.goal.margin(scores.reshape(*rows.shape[:-1], scores.shape[-1]))
+        return self.goal.margin(self.scores(rows))
 
     def reached(self, rows: Tensor) -> Tensor:
         """Whether candidates reach the goal."""

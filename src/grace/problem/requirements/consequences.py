@@ -23,15 +23,14 @@ from grace.models.base import Model, checked_scores
 from grace.problem.answers import Answers
 from grace.problem.decimals import Decimals
 from grace.problem.goal import Goal
-from grace.problem.problem import BackgroundRows, Problem
+from grace.problem.problem import Problem
 from grace.problem.requirements.dependence import Dependence, coordinates
 from grace.problem.space import Space
-from grace.schema.features import Categorical, Floats, Numeric
+from grace.schema.features import Categorical, Floats
 from grace.schema.rules import Equal, Follows, Rule, Sum
 from grace.schema.rules.keeping import EncodedRule, decided_codes, encode_rules, linear_sum, rounding_decimals
 from grace.schema.schema import Schema
 
-ORIGIN = Numeric(name="the row it came from", low=0.0, high=1e12, spread=1e12, frozen=True)
 SAME = 1e-9  # of a spread: a difference by arithmetic alone
 LEAST = 0.1  # of a spread: the least by which a feature follows by what was learnt
 REPAIR = 0.01  # how little a broken rule counts in a search beside the goal: another feature may still mend it
@@ -114,18 +113,15 @@ def ordered(dependents: Sequence[Dependent]) -> list[Dependent] | None:
 
 @dataclass(frozen=True)
 class Origins:
-    """The rows that candidates come from, what was expected of their dependents, and the limits of each cell. Of one
-    that is `known` from training all rules are asked, as it is where a search may start from."""
+    """Rows that candidates come from, the expected values (n, dependents) in them, and the limits of each cell."""
 
     rows: Tensor
-    known: Tensor
     expected: Tensor
     low: Tensor
     high: Tensor
 
     def take(self, index: Tensor) -> Origins:
-        parts = (self.rows, self.known, self.expected, self.low, self.high)
-        return Origins(*(part[index] for part in parts))
+        return Origins(*(part[index] for part in (self.rows, self.expected, self.low, self.high)))
 
 
 class Consequences:
@@ -142,12 +138,11 @@ class Consequences:
         self.dependents = found
         self.space = Space(schema)
 
-    def origins(self, rows: Tensor, known: int = 0) -> Origins:
-        """Rows to come from; the first ones are known from training."""
+    def origins(self, rows: Tensor) -> Origins:
+        """Rows (n, d) as the origins of candidates."""
         low, high, _ = self._on(rows).limits(rows)
         expected = [d.expected(rows) for d in self.dependents]
-        first = torch.arange(len(rows), device=rows.device) < known
-        return Origins(rows, first, torch.stack(expected, dim=1) if expected else rows[:, :0], low, high)
+        return Origins(rows, torch.stack(expected, dim=1) if expected else rows[:, :0], low, high)
 
     def _on(self, rows: Tensor) -> Space:
         if self.space.low.device != rows.device:
@@ -183,7 +178,7 @@ class Consequences:
         total = torch.zeros_like(rows[:, 0])
         for kept in self.kept:
             touched = changed[:, list(kept.columns)].any(dim=1) if kept.columns else changed.any(dim=1)
-            total = total + torch.where(touched | origins.known, kept.violation(rows), 0.0)
+            total = total + torch.where(touched, kept.violation(rows), 0.0)
         space = self._on(rows)
         for dependent in self.dependents:
             if dependent.exact:
@@ -199,45 +194,30 @@ class Consequences:
     # -- a problem in terms of interventions ------------------------------------------------------
 
     def problem(self, problem: Problem) -> Problem:
-        """The same problem for interventions: one more column, and a model that sees the rows they lead to."""
-        known = problem.background
-        table = problem.rows if known is None else torch.cat([known.rows, problem.rows])
-        marks = torch.arange(len(table), dtype=table.dtype, device=table.device)[:, None]
-        many = len(table) - len(problem)
-        wide = replace(self.schema, features=(*self.schema.features, ORIGIN), rules=())
-        space = Space(wide, problem.model.vectors(), table.device, problem.space.norm)
-        free = torch.cat([problem.free, torch.zeros_like(problem.free[:, :1])], dim=1)
+        """The same problem for interventions: with a model that scores the rows they lead to."""
+        free = problem.free.clone()
         free[:, [d.column for d in self.dependents if d.exact]] = False
-        if known is not None:
-            rows = torch.cat([known.rows, marks[:many]], dim=1)
-            known = BackgroundRows(rows, known.scores, space.euclidean(rows))
         return replace(
             problem,
-            model=RuleModel(problem.model, self, self.origins(table, many)),
+            model=RuleModel(problem.model, self, self.origins(problem.rows)),
             goal=RuleGoal(problem.goal),
-            space=space,
-            rows=torch.cat([problem.rows, marks[many:]], dim=1),
-            low=torch.cat([problem.low, marks[many:]], dim=1),
-            high=torch.cat([problem.high, marks[many:]], dim=1),
             free=free,
-            conflict=torch.nn.functional.pad(problem.conflict, (0, 1, 0, 1)),
-            background=known,
+            origin=torch.arange(len(problem), device=free.device),
         )
 
     def to_row_answers(self, answers: Answers) -> Answers:
         """Answers about interventions as answers about rows, with what followed apart; the rules checked once more."""
-        moved, own = (torch.as_tensor(part[:, :-1]) for part in (answers.contrast, answers.rows))
+        moved, own = torch.as_tensor(answers.contrast), torch.as_tensor(answers.rows)
         origins = self.origins(own)
         contrast = self.rows(moved, origins)
         fine = (self.lack(contrast, origins) == 0).numpy()
         success = answers.success & fine
-        final = np.where(success[:, None], contrast.numpy(), own.numpy())
+        final = np.where(success[:, None], contrast.numpy(), answers.rows)
         return replace(
             answers,
-            rows=own.numpy(),
             contrast=final,
             success=success,
-            followed=(final != own.numpy()) & (moved == own).numpy(),
+            followed=(final != answers.rows) & (moved == own).numpy(),
             checks={**answers.checks, "rules": fine & success},
             alternatives=tuple(self.to_row_answers(other) for other in answers.alternatives),
         )
@@ -268,11 +248,18 @@ class RuleModel(Model):
         return self.model.n_reported
 
     def scores(self, rows: Tensor) -> Tensor:
-        origins = self.table.take(rows[:, -1].long())
-        real = self.realism.rows(rows[:, :-1], origins)
-        lack = self.realism.lack(real, origins)
+        """Of rows that are no candidates, such as training rows: all rules apply to them."""
+        violations = (rule.violation(rows) for rule in self.realism.kept)
+        return self._with_room(rows, sum(violations, torch.zeros_like(rows[:, 0])))
+
+    def scores_from(self, rows: Tensor, origin: Tensor) -> Tensor:
+        origins = self.table.take(origin)
+        real = self.realism.rows(rows, origins)
+        return self._with_room(real, self.realism.lack(real, origins))
+
+    def _with_room(self, rows: Tensor, lack: Tensor) -> Tensor:
         room = torch.where(lack > 0, -REPAIR * lack, torch.inf)
-        return torch.cat([checked_scores(self.model, real), room[:, None]], dim=1)
+        return torch.cat([checked_scores(self.model, rows), room[:, None]], dim=1)
 
 
 @dataclass(frozen=True)
