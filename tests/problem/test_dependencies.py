@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 import grace
-from grace.problem.requirements.combined import realism
+from grace.problem.requirements.combined import consequences_of
 from grace.problem.requirements.consequences import LEAST
 from grace.problem.requirements.dependence import FOLDS, PENALTY
 from grace.schema.formatting import decimal
@@ -236,7 +236,7 @@ def test_a_miss_says_that_nothing_need_follow(explainer) -> None:
 
 
 def test_a_change_to_what_would_follow_stands(explainer) -> None:
-    real = realism(explainer._view, explainer.schema, replace(explainer.settings, follow=("weight",)))
+    real = consequences_of(explainer._view, explainer.schema, replace(explainer.settings, follow=("weight",)))
     row = explainer.schema.encode(table(1))[0]
     height, weight = (explainer.schema.index(name) for name in ("height", "weight"))
     moved = row.copy()
