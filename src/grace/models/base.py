@@ -85,11 +85,6 @@ class Model(ABC):
     def scores(self, rows: Tensor) -> Tensor:
         """(n, features) float64 rows to (n, classes) float64 scores."""
 
-    def scores_from(self, rows: Tensor, origin: Tensor) -> Tensor:
-        """The scores of candidates, each with the position (n,) of the row that it was made from, which only a model
-        that checks rules depends on."""
-        return self.scores(rows)
-
     def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Scores (n, classes), and the gradients (n, a, coordinates) of `margins(scores)` (n, a) in the
         coordinates of `Space`. `moving` marks the features of each row whose slopes are

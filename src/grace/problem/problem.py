@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,6 +45,14 @@ class BackgroundRows:
         return [(index, NeighbourIndex.of(self.coordinates[index])) for index in members if len(index)]
 
 
+class OriginModel(Model):
+    """A model whose scores of a candidate depend on the row that it comes from."""
+
+    @abstractmethod
+    def scores_from(self, rows: Tensor, origin: Tensor) -> Tensor:
+        """The scores of candidates (m, d), each with the position (m,) of the row that it comes from."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """Find for each row a contrastive one: reach the goal, change at most `max_features`, no two of
@@ -66,7 +75,7 @@ class Problem:
     as_printed: bool = False
     background: BackgroundRows | None = None
     origin: Tensor | None = None
-    """Under rules, the positions (n,) of the rows among those that the model knows as the origins of candidates."""
+    """Positions (n,) of the rows as an `OriginModel` knows them, if the model is one."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -105,6 +114,7 @@ class Problem:
         if self.origin is None:
             scores = self.model.scores(flat)
         else:
+            assert isinstance(self.model, OriginModel)
             origin = self.origin.reshape(-1, *[1] * (rows.dim() - 2)).expand(rows.shape[:-1])
             scores = self.model.scores_from(flat, origin.reshape(-1))
         return scores.reshape(*rows.shape[:-1], scores.shape[-1])

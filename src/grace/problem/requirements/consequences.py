@@ -23,7 +23,7 @@ from grace.models.base import Model, checked_scores
 from grace.problem.answers import Answers
 from grace.problem.decimals import Decimals
 from grace.problem.goal import Goal
-from grace.problem.problem import Problem
+from grace.problem.problem import OriginModel, Problem
 from grace.problem.requirements.dependence import Dependence, coordinates
 from grace.problem.space import Space
 from grace.schema.features import Categorical, Floats
@@ -231,7 +231,7 @@ class Consequences:
         return np.asarray(self.rows(torch.as_tensor(moved), self.origins(own)).numpy())
 
 
-class RuleModel(Model):
+class RuleModel(OriginModel):
     """The scores of the rows that interventions lead to, and one more: infinity if the row satisfies the rules, else
     its violation, negative and weighted."""
 
