@@ -50,7 +50,7 @@ class Moves:
         """Only the ends of each number's range, of a black box some values in between too; all categories."""
         number = problem.space.is_numeric[self.feature[0]]
         step = VALUES // 2 if self.network is not None else VALUES // 4
-        if self.network is None and len(number) + _reserved(problem, number) <= FEW:
+        if self.network is None and len(number) <= FEW:
             step = 1
         keep = positions(~number | (torch.arange(1, len(number) + 1, device=number.device) % step == 0))
         return Moves(self.feature[:, keep], self.value[:, keep], self.network)
@@ -150,7 +150,7 @@ def moves_of(problem: Problem) -> Moves:
     owners = [features.repeat_interleave(VALUES)]
     if problem.model.black_box and problem.background is not None:
         # trees split between observed values
-        seen, place = observed(space.numbers(problem.background.rows), VALUES, problem.origin is not None)
+        seen, place = observed(space.numbers(problem.background.rows), VALUES)
         owner = features[place]
         parts.append(torch.minimum(torch.maximum(seen, problem.low[:, owner]), problem.high[:, owner]))
         owners.append(owner)
@@ -161,24 +161,13 @@ def moves_of(problem: Problem) -> Moves:
     return Moves(torch.cat(owners)[None], torch.cat(parts, dim=1), relu_network(problem.model))
 
 
-def _reserved(problem: Problem, number: Tensor) -> int:
-    """How many of the moves that FEW allows are set aside under rules: those of one more number, with what is left
-    of the observed values. `number` tells which moves are of numbers."""
-    if problem.origin is None:
-        return 0
-    taken, known = int(number.sum()) - VALUES * problem.space.n_numeric, problem.background
-    left = VALUES * (problem.space.n_numeric + 1) - taken
-    return VALUES + (0 if known is None else min(left, len(known.rows)))
-
-
-def observed(columns: Tensor, count: int, reserve: bool = False) -> tuple[Tensor, Tensor]:
+def observed(columns: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Different values of each column, evenly chosen, and the columns they are of: `count` on average. What columns
-    with fewer values leave goes to the others, and with `reserve` in equal parts to one more, which is not used."""
+    with fewer values leave goes to the others."""
     distinct = [column.unique() for column in columns.T]
-    shares, take = len(distinct) + reserve, {}
-    left = count * shares
+    left, take = count * len(distinct), {}
     for done, j in enumerate(sorted(range(len(distinct)), key=lambda j: len(distinct[j]))):
-        take[j] = min(len(distinct[j]), left // (shares - done))
+        take[j] = min(len(distinct[j]), left // (len(distinct) - done))
         left -= take[j]
     values, owners = [columns.new_zeros(0)], [torch.zeros(0, dtype=torch.long, device=columns.device)]
     for j, seen in enumerate(distinct):

@@ -184,8 +184,6 @@ def next_beam(problem: Problem, moves: Moves, states: Tensor, margin: Tensor) ->
     earlier = torch.ones(pool, pool, dtype=torch.bool, device=states.device).tril(-1)
     repeated = ((mark[:, :, None] == mark[:, None, :]) & earlier).any(dim=2)
     rank = torch.where(usable & ~repeated, torch.arange(pool, device=states.device), pool).sort(dim=1).values[:, :BEAM]
-    if problem.origin is not None and pool < BEAM:  # under rules, a narrow beam has one more state
-        rank = torch.nn.functional.pad(rank, (0, 1), value=pool)
     # rows with fewer good states repeat their first one
     rank = torch.where(rank < pool, rank, rank[:, :1].clamp_max(pool - 1))
     return rows.gather(1, rank[:, :, None].expand(-1, -1, rows.shape[2]))
