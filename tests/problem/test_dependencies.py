@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 import grace
-from grace.problem.requirements.combined import realism
+from grace.problem.requirements.combined import consequences_of, requirements
 from grace.problem.requirements.consequences import LEAST
 from grace.problem.requirements.dependence import FOLDS, PENALTY
 from grace.schema.formatting import decimal
@@ -236,7 +237,7 @@ def test_a_miss_says_that_nothing_need_follow(explainer) -> None:
 
 
 def test_a_change_to_what_would_follow_stands(explainer) -> None:
-    real = realism(explainer._view, explainer.schema, replace(explainer.settings, follow=("weight",)))
+    real = consequences_of(explainer._view, explainer.schema, replace(explainer.settings, follow=("weight",)))
     row = explainer.schema.encode(table(1))[0]
     height, weight = (explainer.schema.index(name) for name in ("height", "weight"))
     moved = row.copy()
@@ -244,3 +245,17 @@ def test_a_change_to_what_would_follow_stands(explainer) -> None:
     assert real.retraced(moved[None], row)[0, weight] > row[weight] + 5
     moved[weight] = row[weight] + 1
     np.testing.assert_array_equal(real.retraced(moved[None], row)[0], moved)
+
+
+def test_candidates_are_scored_by_the_row_they_come_from(explainer) -> None:
+    asked = replace(explainer.settings, follow=("weight",))
+    rows = explainer.tensor(explainer.schema.encode(table(6)))
+    required = requirements(explainer._view, explainer.schema, (), asked)
+    problem = required.problem(explainer._problem(rows, None, explainer.schema, asked))
+    moved = rows[:, None] + torch.tensor([[0.0], [9.0], [-12.0]]) * torch.eye(5)[explainer.schema.index("height")]
+    together = problem.scores(moved)
+    for i in range(len(rows)):
+        real = required.consequences.retraced(moved[i].numpy(), rows[i].numpy())
+        np.testing.assert_array_equal(together[i, :, :2], explainer._scores(real))
+        np.testing.assert_array_equal(problem.select(torch.tensor([i])).scores(moved[[i], 1])[0], together[i, 1])
+    assert not torch.equal(together[:, 1, :2], explainer.model.scores(moved[:, 1]))  # the weight has followed

@@ -29,7 +29,7 @@ from grace.problem.goal import Flip, Goal
 from grace.problem.model_view import ModelView
 from grace.problem.problem import Problem
 from grace.problem.requirements.combined import requirements
-from grace.problem.requirements.consequences import deciding
+from grace.problem.requirements.consequences import determined_by_rules
 from grace.problem.requirements.dependence import Dependence, Follow, learnt
 from grace.problem.requirements.plausible import Typicality
 from grace.problem.settings import Settings, settings_of
@@ -222,7 +222,7 @@ class Explainer:
 
         def solve(here: Tensor) -> Answers:
             problem = required.problem(self._problem(x[here], goal.select(here), schema, chosen))
-            host_rows = None if x.is_cpu or required.realism else encoded[int(here[0]) : int(here[-1]) + 1]
+            host_rows = None if x.is_cpu else encoded[int(here[0]) : int(here[-1]) + 1]
             return required.to_row_answers(answer(problem, chosen, host_rows))
 
         background = self._view.background_rows if METHODS[chosen.method].wants_background else None
@@ -237,7 +237,7 @@ class Explainer:
         call = {**vars(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         call["rules"] = rules
         extra = extra_of(schema, frame)
-        return Explanations(self, answers, schema, frame.index, call, query_count, filled, required.realism, extra)
+        return Explanations(self, answers, schema, frame.index, call, query_count, filled, required.consequences, extra)
 
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""
@@ -327,7 +327,7 @@ class Explainer:
 
     def dependence(self, follow: Follow = True) -> list[Dependence]:
         """The regressions of features that follow others in the training rows, with their quality of fit."""
-        determined = [self.schema.names[d.column] for d in deciding(self.schema, self.schema.rules)]
+        determined = [self.schema.names[d.column] for d in determined_by_rules(self.schema, self.schema.rules)]
         return learnt(self._view.learner, self.schema, follow, determined)
 
     def tensor(self, rows: Floats) -> Tensor:

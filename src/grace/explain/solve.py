@@ -64,7 +64,9 @@ def _scatter_to_all_rows(first: Answers, found: Answers, active: npt.NDArray[np.
 def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     check_cancelled()
     method = METHODS[settings.method]
-    start = _with_original_first(problem.goal, checked_scores(problem.model, problem.rows))
+    ruled = problem.origin is not None  # then the model checks the scores of the one that it wraps
+    own = problem.scores(problem.rows) if ruled else checked_scores(problem.model, problem.rows)
+    start = _with_original_first(problem.goal, own)
     trivial = problem.goal.decided(start) | (problem.goal.margin(start) >= problem.model.tolerance)
     found = _replace_rows(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
     if settings.polish and method.gets_polished and not method.polishes_itself:
@@ -73,7 +75,7 @@ def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
     proof = torch.full_like(trivial, NOT_ASKED, dtype=torch.int64)
     if settings.prove:
         found, proof = _proven(problem, method, found, trivial, settings.budget)
-    end = problem.model.scores(found)
+    end = problem.scores(found)
     checks = recheck(problem, found, end)
     success = accepted(method, problem, found, checks) & ~trivial
     contrast = torch.where(success[:, None], found, problem.rows)
@@ -154,7 +156,7 @@ def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, bu
     the answer, and the proof is repeated."""
 
     def is_answer(part: Problem, rows: Tensor) -> Tensor:
-        return accepted(method, part, rows, recheck(part, rows, part.model.scores(rows)))
+        return accepted(method, part, rows, recheck(part, rows, part.scores(rows)))
 
     found = found.clone()
     proof = torch.where(trivial, NOT_ASKED, OPEN)

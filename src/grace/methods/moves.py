@@ -77,11 +77,11 @@ class Moves:
         wide = moves if self.network is None else min(moves, cells)  # a black box gets all moves of a row at once
         for start in range(0, len(states), step):
             here = torch.arange(start, min(start + step, len(states)), device=states.device)
-            part, goal = self.select(here), problem.goal.select(here)
+            part, each = self.select(here), problem.select(here)
             for first in range(0, moves, wide):
                 some = slice(first, first + wide)
                 tried = Moves(part.feature[:, some], part.value[:, some], self.network)
-                out[start : start + step, some] = goal.margin(tried.scores(problem, states[here]))
+                out[start : start + step, some] = each.goal.margin(tried.scores(each, states[here]))
         return out
 
     def _cells_at_once(self, states: Tensor) -> int:
@@ -96,9 +96,8 @@ class Moves:
 
     def scores(self, problem: Problem, states: Tensor) -> Tensor:
         """(n, M, classes). In a ReLU network a move adds a multiple of one column to the first layer."""
-        n, count = self.value.shape
         if self.network is None:
-            return problem.model.scores(self.apply(states).reshape(n * count, -1)).reshape(n, count, -1)
+            return problem.scores(self.apply(states))
         net = self.network
         step = self.value - states.gather(1, self.feature_per_move())
         packed = net.packed(states.device)

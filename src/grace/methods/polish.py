@@ -170,8 +170,8 @@ def needs_every_change(problem: Problem, contrast: Tensor) -> Tensor:
     out = count <= EXHAUSTIVE
     for part, size in equal_counts(count, contrast.shape[1]):
         each = problem.select(part)
-        scores = each.model.scores(with_subsets(each, contrast[part], size)[1].flatten(0, 1))
-        out[part] = ~each.goal.decided(scores.reshape(len(part), -1, scores.shape[1])).any(dim=1)
+        scores = each.scores(with_subsets(each, contrast[part], size)[1])
+        out[part] = ~each.goal.decided(scores).any(dim=1)
     return out
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from grace.models.base import Model
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.budget import at_once
 from grace.problem.goal import Against, Flip, Goal
@@ -74,7 +73,7 @@ class Profiles:
 def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
     """Lines through rows (N, d), one per row of the problem, along a numeric feature (N,) each. For a class, the margin
     is that of the class that the row itself has."""
-    scores = problem.model.scores(rows)
+    scores = problem.scores(rows)
     goal = problem.goal
     if isinstance(goal, Flip):
         chosen = torch.where(goal.decided(scores), scores.argmax(dim=1), goal.margins(scores).argmax(dim=1))
@@ -96,7 +95,7 @@ def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
             margin = goal.select(here).margin(line.scores(points))
         else:
             points = _grid(problem, column[here], *ends)
-            margin = _asked(problem.model, goal.select(here), rows[here], column[here], points)
+            margin = _asked(problem.select(here), goal.select(here), rows[here], column[here], points)
         parts.append((points, margin))
     most = max((points.shape[1] for points, _ in parts), default=1)
     points, margin = (torch.cat([_padded(p[i], most) for p in parts]) if parts else low.expand(0, most) for i in (0, 1))
@@ -172,9 +171,8 @@ def _grid(problem: Problem, column: Tensor, low: Tensor, high: Tensor, value: Te
     return torch.cat([points.clamp(low, high), value], dim=1).sort(dim=1).values
 
 
-def _asked(model: Model, goal: Goal, rows: Tensor, column: Tensor, points: Tensor) -> Tensor:
+def _asked(problem: Problem, goal: Goal, rows: Tensor, column: Tensor, points: Tensor) -> Tensor:
     """The margins (N, P) of rows with points in the place of one feature."""
     tried = rows[:, None].repeat(1, points.shape[1], 1)
     tried.scatter_(2, column[:, None, None].expand(-1, points.shape[1], 1), points[:, :, None])
-    scores = model.scores(tried.flatten(0, 1))
-    return goal.margin(scores.reshape(*points.shape, -1))
+    return goal.margin(problem.scores(tried))

@@ -192,7 +192,7 @@ def generate_as_printed(problem: Problem, subset: Tensor, v: Tensor) -> tuple[Te
     a held row is not pushed. It knows classes, where every other method knows only margins."""
     space, model = problem.space, problem.model
     current = problem.rows.clone()
-    scores = model.scores(current)
+    scores = problem.scores(current)
     own = scores.argmax(dim=1)
     start, start_slope = model.slopes(current, lambda s: s.gather(1, own[:, None]))
     start_score = start.gather(1, own[:, None])[:, 0]

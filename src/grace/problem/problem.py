@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,6 +45,14 @@ class BackgroundRows:
         return [(index, NeighbourIndex.of(self.coordinates[index])) for index in members if len(index)]
 
 
+class OriginModel(Model):
+    """A model whose scores of a candidate depend on the row that it comes from."""
+
+    @abstractmethod
+    def scores_from(self, rows: Tensor, origin: Tensor) -> Tensor:
+        """The scores of candidates (m, d), each with the position (m,) of the row that it comes from."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """Find for each row a contrastive one: reach the goal, change at most `max_features`, no two of
@@ -65,6 +74,8 @@ class Problem:
     local_model: str = "logistic"
     as_printed: bool = False
     background: BackgroundRows | None = None
+    origin: Tensor | None = None
+    """Positions (n,) of the rows as an `OriginModel` knows them, if the model is one."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -78,7 +89,9 @@ class Problem:
         """The same problem for some of the rows."""
         part = object.__new__(Problem)  # `replace` takes longer than the rest
         rows, low, high, free = (t.index_select(0, index) for t in (self.rows, self.low, self.high, self.free))
-        part.__dict__.update(self.__dict__, goal=self.goal.select(index), rows=rows, low=low, high=high, free=free)
+        origin = None if self.origin is None else self.origin[index]
+        goal = self.goal.select(index)
+        part.__dict__.update(self.__dict__, goal=goal, rows=rows, low=low, high=high, free=free, origin=origin)
         return part
 
     def project(self, point: Tensor) -> Tensor:
@@ -95,10 +108,20 @@ class Problem:
             fits[:, j] &= torch.isin(rows[:, j].long(), space.choices[j])
         return (fits & self.free) | (rows == self.rows)
 
+    def scores(self, rows: Tensor) -> Tensor:
+        """The model's scores of one candidate (n, d) per row, or of several (n, m, d)."""
+        flat = rows.reshape(-1, rows.shape[-1])
+        if self.origin is None:
+            scores = self.model.scores(flat)
+        else:
+            assert isinstance(self.model, OriginModel)
+            origin = self.origin.reshape(-1, *[1] * (rows.dim() - 2)).expand(rows.shape[:-1])
+            scores = self.model.scores_from(flat, origin.reshape(-1))
+        return scores.reshape(*rows.shape[:-1], scores.shape[-1])
+
     def margin(self, rows: Tensor) -> Tensor:
         """The goal's margin of one candidate (n, d) per row, or of several (n, m, d)."""
-        scores = self.model.scores(rows.reshape(-1, rows.shape[-1]))
-        return self.goal.margin(scores.reshape(*rows.shape[:-1], scores.shape[-1]))
+        return self.goal.margin(self.scores(rows))
 
     def reached(self, rows: Tensor) -> Tensor:
         """Whether candidates reach the goal."""

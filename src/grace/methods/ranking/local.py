@@ -75,7 +75,7 @@ def both_sides(problem: Problem, points: Tensor) -> tuple[Tensor, Tensor]:
 
 def margin_of_scores(problem: Problem, v: Tensor) -> Tensor:
     """How the margin of alternative v depends on the scores: for a flip +1 for class v, -1 for class C."""
-    scores = problem.model.scores(problem.rows).detach()
+    scores = problem.scores(problem.rows).detach()
     if has_linear_margins(problem.goal):
         ahead, behind = (one_hot(c[:, 0], scores.shape[1]) for c in problem.goal.winner_and_rival(scores, v[:, None]))
         return (ahead - behind).to(scores.dtype)

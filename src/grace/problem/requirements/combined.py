@@ -1,6 +1,6 @@
-"""What answers have to satisfy beyond the goal: hold for other models, be typical of their class, keep rules.
+"""What answers have to satisfy beyond the goal: hold for other models, be typical of their class, satisfy rules.
 
-Each demand puts a model around the problem's and a goal around its goal, so that methods need not know of it.
+Each requirement wraps the model and the goal of a problem, so that methods do not depend on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from grace.problem.answers import Answers
 from grace.problem.goal import AllModelsGoal, ClassGoal
 from grace.problem.model_view import ModelView
 from grace.problem.problem import BackgroundRows, Problem
-from grace.problem.requirements.consequences import Consequences, deciding
+from grace.problem.requirements.consequences import Consequences, determined_by_rules
 from grace.problem.requirements.dependence import Dependence, asked_for, learnt
 from grace.problem.requirements.plausible import PlausibilityGoal, PlausibilityModel
 from grace.problem.requirements.robust import beside
@@ -26,17 +26,17 @@ Requirement = Callable[[Problem], Problem]
 
 @dataclass(frozen=True)
 class Requirements:
-    """A problem with all that is asked for, and its answers in terms of rows again."""
+    """Adds all requirements of a call to a problem, and converts its answers back to rows."""
 
     problem: Requirement
-    realism: Consequences | None
+    consequences: Consequences | None
 
     def to_row_answers(self, answers: Answers) -> Answers:
-        return answers if self.realism is None else self.realism.to_row_answers(answers)
+        return answers if self.consequences is None else self.consequences.to_row_answers(answers)
 
 
 def requirements(view: ModelView, schema: Schema, robust: Sequence[Any], settings: Settings) -> Requirements:
-    """All that a call asks for; what is known of the training rows is found out once."""
+    """The requirements of a call. The background rows are scored once, with the first problem."""
     steps: list[Requirement] = []
     if len(robust):
         _check("robust", settings)
@@ -57,13 +57,13 @@ def requirements(view: ModelView, schema: Schema, robust: Sequence[Any], setting
         steps.append(
             lambda p: replace(p, model=PlausibilityModel(p.model, known, share), goal=PlausibilityGoal(p.goal, width))
         )
-    real = realism(view, schema, settings)
-    if real is not None:
+    consequences = consequences_of(view, schema, settings)
+    if consequences is not None:
         _check("follow" if not schema.rules else "rules", settings)
-        steps.append(real.problem)
+        steps.append(consequences.problem)
     background: BackgroundRows | None = None
 
-    def demand(problem: Problem) -> Problem:
+    def with_all(problem: Problem) -> Problem:
         nonlocal background
         for step in steps:
             problem = step(problem)
@@ -73,17 +73,17 @@ def requirements(view: ModelView, schema: Schema, robust: Sequence[Any], setting
             background = BackgroundRows.of(problem.model, problem.space, problem.background.rows)
         return replace(problem, background=background)
 
-    return Requirements(demand, real)
+    return Requirements(with_all, consequences)
 
 
-def realism(view: ModelView, schema: Schema, settings: Settings) -> Consequences | None:
-    """The rules of the schema and what follows, if there is any of it."""
+def consequences_of(view: ModelView, schema: Schema, settings: Settings) -> Consequences | None:
+    """The rules of the schema and the features that follow; None if there are neither."""
     if not schema.rules and not asked_for(settings.follow):
         return None
     known: list[Dependence] = []
     if asked_for(settings.follow):
-        taken = {schema.names[d.column] for d in deciding(schema, schema.rules)}
-        known = learnt(view.learner, schema, settings.follow, taken)
+        determined = {schema.names[d.column] for d in determined_by_rules(schema, schema.rules)}
+        known = learnt(view.learner, schema, settings.follow, determined)
     return Consequences(schema, known)
 
 

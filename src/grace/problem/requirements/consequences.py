@@ -1,12 +1,12 @@
-"""Rows that keep rules, and features that follow others.
+"""Rules between features, and features that follow others.
 
-What a search moves is the intervention. The row that the model sees is made from it: features that a rule decides, or
-that go with others by what was learnt, follow. The steps are those of abduction, action and prediction (Pearl 2009),
-but what is learnt is association, not cause. A learnt one keeps what the row has beyond expectation; one that is itself
-changed does not follow. For this every candidate carries, in one
-more column that cannot change, the number of the row it came from.
+A search changes an intervention. The row that the model scores is computed from it: features that a rule determines,
+or that depend on others by a learnt regression, are updated. The steps are abduction, action and prediction (Pearl
+2009), but the regressions describe association, not cause. A feature that follows by regression keeps its residual, and
+does not follow if the intervention changes it. Both need the row that a candidate comes from, see `Problem.origin`.
 
-A row that breaks a rule itself may be explained by changes to other features; whatever touches the rule has to keep it.
+A rule applies to a candidate if one of its features was changed: a row that breaks a rule can be explained by changes
+to other features.
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ from grace.models.base import Model, checked_scores
 from grace.problem.answers import Answers
 from grace.problem.decimals import Decimals
 from grace.problem.goal import Goal
-from grace.problem.problem import BackgroundRows, Problem
+from grace.problem.problem import OriginModel, Problem
 from grace.problem.requirements.dependence import Dependence, coordinates
 from grace.problem.space import Space
-from grace.schema.features import Categorical, Floats, Numeric
+from grace.schema.features import Categorical, Floats
 from grace.schema.rules import Equal, Follows, Rule, Sum
 from grace.schema.rules.keeping import EncodedRule, decided_codes, encode_rules, linear_sum, rounding_decimals
 from grace.schema.schema import Schema
 
-ORIGIN = Numeric(name="the row it came from", low=0.0, high=1e12, spread=1e12, frozen=True)
-SAME = 1e-9  # of a spread: a difference by arithmetic alone
-LEAST = 0.1  # of a spread: the least by which a feature follows by what was learnt
-REPAIR = 0.01  # how little a broken rule counts in a search beside the goal: another feature may still mend it
+SAME = 1e-9  # tolerance for floating-point error, in spreads
+LEAST = 0.1  # the smallest update by a regression, in spreads
+REPAIR = 0.01  # weight of violations in margins: small, as the change of another feature may still remove them
 
 
 @dataclass(frozen=True)
 class Dependent:
-    """A feature that follows its parents: to what is `expected` of them, if a rule says so exactly; else as far as
-    that moves."""
+    """A feature that follows its parents. `expected` maps rows (n, d) to its values (n,). An `exact` one takes this
+    value; any other is changed by the difference from the expected value in the original row."""
 
     column: int
     parents: tuple[int, ...]
@@ -48,12 +47,12 @@ class Dependent:
     expected: Callable[[Tensor], Tensor]
 
 
-# -- what follows what ----------------------------------------------------------------------------
+# -- dependents ----------------------------------------------------------------------------------
 
 
-def deciding(schema: Schema, rules: Sequence[Rule]) -> list[Dependent]:
-    """The features that rules decide. Of an equation the first that may follow: not a frozen one, none that another
-    rule decides, nor one that it depends on itself. Where there is none, the rule is only checked."""
+def determined_by_rules(schema: Schema, rules: Sequence[Rule]) -> list[Dependent]:
+    """The features that rules determine, at most one per rule. Of an equation, it is the first feature that is neither
+    frozen nor determined by another rule and that closes no cycle. If there is none, the rule is only checked."""
     out: list[Dependent] = []
     for rule in rules:
         if isinstance(rule, Follows):
@@ -87,7 +86,7 @@ def _by_sum(schema: Schema, rule: Equal, name: str) -> Dependent:
 
 
 def learnt_dependent(schema: Schema, known: Dependence) -> Dependent:
-    """A feature that follows by what was learnt."""
+    """A feature that follows by a regression."""
     parents = tuple(schema.index(n) for n in known.parents)
 
     def expected(rows: Tensor) -> Tensor:
@@ -97,7 +96,7 @@ def learnt_dependent(schema: Schema, known: Dependence) -> Dependent:
 
 
 def ordered(dependents: Sequence[Dependent]) -> list[Dependent] | None:
-    """Each after those it depends on; None if they depend on each other in a circle."""
+    """In topological order, parents first; None if there is a cycle."""
     left, out = list(dependents), list[Dependent]()
     while left:
         waiting = {d.column for d in left}
@@ -109,32 +108,29 @@ def ordered(dependents: Sequence[Dependent]) -> list[Dependent] | None:
     return out
 
 
-# -- rows from interventions ----------------------------------------------------------------------
+# -- rows of interventions ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Origins:
-    """The rows that candidates come from, what was expected of their dependents, and the limits of each cell. Of one
-    that is `known` from training all rules are asked, as it is where a search may start from."""
+    """Rows that candidates come from, the expected values (n, dependents) in them, and the limits of each cell."""
 
     rows: Tensor
-    known: Tensor
     expected: Tensor
     low: Tensor
     high: Tensor
 
     def take(self, index: Tensor) -> Origins:
-        parts = (self.rows, self.known, self.expected, self.low, self.high)
-        return Origins(*(part[index] for part in parts))
+        return Origins(*(part[index] for part in (self.rows, self.expected, self.low, self.high)))
 
 
 class Consequences:
-    """What rows have to be like in one call: the rules they keep and the features that follow."""
+    """The rules of one call, and the features that follow."""
 
     def __init__(self, schema: Schema, known: Sequence[Dependence]) -> None:
         self.schema = schema
-        self.kept: tuple[EncodedRule, ...] = encode_rules(schema, schema.rules)
-        exact = deciding(schema, schema.rules)
+        self.rules: tuple[EncodedRule, ...] = encode_rules(schema, schema.rules)
+        exact = determined_by_rules(schema, schema.rules)
         found = ordered([*exact, *(learnt_dependent(schema, k) for k in known)])
         if found is None:
             names = ", ".join(repr(k.feature) for k in known)
@@ -142,12 +138,11 @@ class Consequences:
         self.dependents = found
         self.space = Space(schema)
 
-    def origins(self, rows: Tensor, known: int = 0) -> Origins:
-        """Rows to come from; the first ones are known from training."""
+    def origins(self, rows: Tensor) -> Origins:
+        """Rows (n, d) as the origins of candidates."""
         low, high, _ = self._on(rows).limits(rows)
         expected = [d.expected(rows) for d in self.dependents]
-        first = torch.arange(len(rows), device=rows.device) < known
-        return Origins(rows, first, torch.stack(expected, dim=1) if expected else rows[:, :0], low, high)
+        return Origins(rows, torch.stack(expected, dim=1) if expected else rows[:, :0], low, high)
 
     def _on(self, rows: Tensor) -> Space:
         if self.space.low.device != rows.device:
@@ -155,7 +150,7 @@ class Consequences:
         return self.space
 
     def rows(self, moved: Tensor, origins: Origins) -> Tensor:
-        """The rows (m, d) that interventions lead to."""
+        """The rows (m, d) that interventions (m, d) lead to: every dependent updated, in topological order."""
         space = self._on(moved)
         out = moved.clone()
         missing = space.missing(origins.rows) if self.dependents else None
@@ -177,13 +172,16 @@ class Consequences:
             out[:, j] = torch.where(moves & ~missing[:, j], value, moved[:, j])
         return out
 
-    def lack(self, rows: Tensor, origins: Origins) -> Tensor:
-        """How far rows (m,) are from keeping the rules that they touch, and what a rule decided from its range."""
-        changed = rows != origins.rows
+    def violation(self, rows: Tensor, origins: Origins | None = None) -> Tensor:
+        """The sum (m,) of the violations of the rules that apply, and of the ranges of the features that rules
+        determine. All rules apply to rows without origins, such as training rows."""
         total = torch.zeros_like(rows[:, 0])
-        for kept in self.kept:
-            touched = changed[:, list(kept.columns)].any(dim=1) if kept.columns else changed.any(dim=1)
-            total = total + torch.where(touched | origins.known, kept.violation(rows), 0.0)
+        if origins is None:
+            return sum((rule.violation(rows) for rule in self.rules), total)
+        changed = rows != origins.rows
+        for rule in self.rules:
+            applies = changed[:, list(rule.columns)].any(dim=1) if rule.columns else changed.any(dim=1)
+            total = total + torch.where(applies, rule.violation(rows), 0.0)
         space = self._on(rows)
         for dependent in self.dependents:
             if dependent.exact:
@@ -196,48 +194,33 @@ class Consequences:
                 total = total + torch.where(changed[:, j], outside, 0.0)
         return total
 
-    # -- a problem in terms of interventions ------------------------------------------------------
+    # -- problems in terms of interventions -------------------------------------------------------
 
     def problem(self, problem: Problem) -> Problem:
-        """The same problem for interventions: one more column, and a model that sees the rows they lead to."""
-        known = problem.background
-        table = problem.rows if known is None else torch.cat([known.rows, problem.rows])
-        marks = torch.arange(len(table), dtype=table.dtype, device=table.device)[:, None]
-        many = len(table) - len(problem)
-        wide = replace(self.schema, features=(*self.schema.features, ORIGIN), rules=())
-        space = Space(wide, problem.model.vectors(), table.device, problem.space.norm)
-        free = torch.cat([problem.free, torch.zeros_like(problem.free[:, :1])], dim=1)
+        """The problem in terms of interventions: its model scores the rows that they lead to."""
+        free = problem.free.clone()
         free[:, [d.column for d in self.dependents if d.exact]] = False
-        if known is not None:
-            rows = torch.cat([known.rows, marks[:many]], dim=1)
-            known = BackgroundRows(rows, known.scores, space.euclidean(rows))
         return replace(
             problem,
-            model=RuleModel(problem.model, self, self.origins(table, many)),
+            model=RuleModel(problem.model, self, self.origins(problem.rows)),
             goal=RuleGoal(problem.goal),
-            space=space,
-            rows=torch.cat([problem.rows, marks[many:]], dim=1),
-            low=torch.cat([problem.low, marks[many:]], dim=1),
-            high=torch.cat([problem.high, marks[many:]], dim=1),
             free=free,
-            conflict=torch.nn.functional.pad(problem.conflict, (0, 1, 0, 1)),
-            background=known,
+            origin=torch.arange(len(problem), device=free.device),
         )
 
     def to_row_answers(self, answers: Answers) -> Answers:
-        """Answers about interventions as answers about rows, with what followed apart; the rules checked once more."""
-        moved, own = (torch.as_tensor(part[:, :-1]) for part in (answers.contrast, answers.rows))
+        """Answers in terms of rows, from answers in terms of interventions; the rules are checked again."""
+        moved, own = torch.as_tensor(answers.contrast), torch.as_tensor(answers.rows)
         origins = self.origins(own)
         contrast = self.rows(moved, origins)
-        fine = (self.lack(contrast, origins) == 0).numpy()
+        fine = (self.violation(contrast, origins) == 0).numpy()
         success = answers.success & fine
-        final = np.where(success[:, None], contrast.numpy(), own.numpy())
+        final = np.where(success[:, None], contrast.numpy(), answers.rows)
         return replace(
             answers,
-            rows=own.numpy(),
             contrast=final,
             success=success,
-            followed=(final != own.numpy()) & (moved == own).numpy(),
+            followed=(final != answers.rows) & (moved == own).numpy(),
             checks={**answers.checks, "rules": fine & success},
             alternatives=tuple(self.to_row_answers(other) for other in answers.alternatives),
         )
@@ -248,14 +231,14 @@ class Consequences:
         return np.asarray(self.rows(torch.as_tensor(moved), self.origins(own)).numpy())
 
 
-class RuleModel(Model):
-    """A model asked about the rows that interventions lead to; behind its scores, how far those are from being allowed,
-    below 0, or infinity where they are."""
+class RuleModel(OriginModel):
+    """The scores of the rows that interventions lead to, and one more: infinity if the row satisfies the rules, else
+    its violation, negative and weighted."""
 
     black_box = True
 
-    def __init__(self, model: Model, realism: Consequences, origins: Origins) -> None:
-        self.model, self.realism, self.table = model, realism, origins
+    def __init__(self, model: Model, consequences: Consequences, origins: Origins) -> None:
+        self.model, self.consequences, self.origins = model, consequences, origins
         self.classes, self.schema, self.task, self.device = model.classes, model.schema, model.task, model.device
         self.tolerance = model.tolerance
 
@@ -268,16 +251,21 @@ class RuleModel(Model):
         return self.model.n_reported
 
     def scores(self, rows: Tensor) -> Tensor:
-        origins = self.table.take(rows[:, -1].long())
-        real = self.realism.rows(rows[:, :-1], origins)
-        lack = self.realism.lack(real, origins)
-        room = torch.where(lack > 0, -REPAIR * lack, torch.inf)
-        return torch.cat([checked_scores(self.model, real), room[:, None]], dim=1)
+        return self._with_violation(rows, self.consequences.violation(rows))
+
+    def scores_from(self, rows: Tensor, origin: Tensor) -> Tensor:
+        origins = self.origins.take(origin)
+        resulting = self.consequences.rows(rows, origins)
+        return self._with_violation(resulting, self.consequences.violation(resulting, origins))
+
+    def _with_violation(self, rows: Tensor, violation: Tensor) -> Tensor:
+        room = torch.where(violation > 0, -REPAIR * violation, torch.inf)
+        return torch.cat([checked_scores(self.model, rows), room[:, None]], dim=1)
 
 
 @dataclass(frozen=True)
 class RuleGoal(Goal):
-    """A goal that has to be reached by a row that is allowed."""
+    """A goal that has to be reached by a row that satisfies the rules."""
 
     goal: Goal
 

@@ -1,12 +1,12 @@
-"""Which numbers go with the other features, learnt from training rows.
+"""Regressions of numbers on other features, learnt from training rows.
 
-"Depends" means association here: what is expected of a number given others, not what would happen to it if they were
-changed. No rule between features is known to it either: what follows may break one that is not given.
+A dependence is an association: the expected value of a number given others, not the effect of changing them. Rules
+that are not given are not known to it: an updated feature may break them.
 
-Each is described by ridge regression on its parents: numbers in spreads from their typical value, categories as one
-coordinate each. How well is told by R² over five folds, on rows that were not fitted. Data do not say which of two
-features depends on the other: those that the others explain least are taken as given, one after another, and what the
-given ones explain well depends on them. Whoever knows better names the dependent ones, or their parents as well.
+Each is a ridge regression on the parents: numbers as differences from their typical value in spreads, categories
+one-hot. Its quality is R² by five-fold cross-validation. Data do not tell which of two features depends on the other.
+Greedily, the lowest R² on all others first, features join the given ones, unless the given ones explain them well:
+these are the dependent ones. Users who know better name the dependent features, or their parents too.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from grace.schema.frames import join_first
 from grace.schema.schema import Schema
 
 EXPLAINED = 0.5  # the least R² of a feature that follows without being named
-PENALTY = 1.0
+PENALTY = 1.0  # of the ridge regression
 FOLDS = 5
 LEAST_ROWS = 50
 
 Follow = bool | str | Sequence[str] | Mapping[str, Sequence[str]]
-"""Whether all that is explained well follows; or which features do; or for each its parents."""
+"""Whether all features that are explained well follow; or the names of those that do; or the parents of each."""
 
 
 @dataclass(frozen=True)
 class Dependence:
-    """What a number is expected to be, given its parents: in its own units, `weight` per coordinate of the parents and
-    a constant. `r2` is the share of its variance that is explained in rows that were not fitted."""
+    """A linear regression of a number, in its own units, on the coordinates of its parents, see `coordinates`. `r2` is
+    cross-validated."""
 
     feature: str
     parents: tuple[str, ...]
@@ -46,7 +46,7 @@ class Dependence:
 
 
 class Learner:
-    """Sums of products over training rows, in five folds: enough to fit any feature on any others."""
+    """Cross-products of the coordinates of training rows per fold: enough to regress any feature on any others."""
 
     def __init__(self, schema: Schema, rows: Floats, seed: int = 0) -> None:
         if len(rows) < LEAST_ROWS:
@@ -61,7 +61,7 @@ class Learner:
         self.whole = self.parts.sum(axis=0)
 
     def fit(self, target: int, parents: Sequence[int]) -> Dependence:
-        """A number on its parents."""
+        """The regression of a number on its parents."""
         weight = self._solve(self.whole, target, parents)
         feature = self.schema.features[target]
         assert isinstance(feature, Numeric)
@@ -75,7 +75,7 @@ class Learner:
         )
 
     def r2(self, target: int, parents: Sequence[int]) -> float:
-        """The share of variance explained in the fold that was left out, over all folds."""
+        """R² by cross-validation, pooled over the folds."""
         if len(parents) == 0:
             return 0.0
         here, y = self._columns(parents), self.place[target][0]
@@ -92,13 +92,13 @@ class Learner:
         return np.concatenate([*(self.place[j] for j in parents), [self.whole.shape[0] - 1]]).astype(np.int64)
 
     def _solve(self, products: Floats, target: int, parents: Sequence[int]) -> Floats:
-        """Ridge weights, the constant last and free of the penalty."""
+        """Ridge weights, the intercept last and practically without penalty."""
         here = self._columns(parents)
         penalty = np.diag([PENALTY] * (len(here) - 1) + [1e-9])
         return np.linalg.solve(products[np.ix_(here, here)] + penalty, products[here, self.place[target][0]])
 
     def all(self, able: Sequence[int], every: Sequence[int]) -> list[Dependence]:
-        """Of the features that are able to follow, those that are explained well by the ones that do not."""
+        """The regressions of those `able` features that the features which do not follow explain well."""
         given = [j for j in every if j not in able]
         alone = {j: self.r2(j, [i for i in every if i != j]) for j in able}
         follow: list[int] = []
@@ -113,7 +113,7 @@ def _width(feature: Numeric | Categorical) -> int:
 
 
 def coordinates(schema: Schema, columns: Sequence[int], rows: Tensor) -> Tensor:
-    """Numbers in spreads from their typical value, categories as one coordinate each; a missing number is typical."""
+    """Numbers as differences from their typical value in spreads, 0 if missing, and categories one-hot."""
     features = [schema.features[j] for j in columns]
     if all(isinstance(f, Numeric) and not f.gaps for f in features):  # all numbers at once
         numbers = rows.new_tensor([(f.typical or 0.0, f.spread or 1.0) for f in features]).reshape(-1, 2)
@@ -131,7 +131,7 @@ def coordinates(schema: Schema, columns: Sequence[int], rows: Tensor) -> Tensor:
 
 
 def checked_follow(follow: Any) -> Follow:
-    """In the form that settings keep: a bool, names, or names with their parents."""
+    """`follow` as settings store it: a bool, names, or names with their parents."""
     if isinstance(follow, bool):
         return follow
     if isinstance(follow, str):
@@ -144,13 +144,13 @@ def checked_follow(follow: Any) -> Follow:
 
 
 def asked_for(follow: Follow) -> bool:
-    """Whether anything is to follow."""
+    """Whether any feature is to follow."""
     return follow if isinstance(follow, bool) else len(follow) > 0
 
 
-def learnt(learner: Learner, schema: Schema, follow: Follow, taken: Collection[str]) -> list[Dependence]:
-    """What follows; `taken` are the features that a rule decides, which follow their own parents and are none to
-    others unless they are named. A frozen one never follows."""
+def learnt(learner: Learner, schema: Schema, follow: Follow, determined: Collection[str]) -> list[Dependence]:
+    """The regressions of the features that follow. Features `determined` by rules are no parents unless they are named
+    as such, and frozen features never follow."""
     follow = checked_follow(follow)
     named = [] if isinstance(follow, bool) else list(follow)
     for name in named:
@@ -160,11 +160,11 @@ def learnt(learner: Learner, schema: Schema, follow: Follow, taken: Collection[s
                 f"follow: feature {name!r} is a category; numbers follow by what is learnt, a category by a rule such "
                 f"as '{name} follows ...'"
             )
-        if name in taken:
+        if name in determined:
             raise GraceError(f"follow: feature {name!r} is decided by a rule already; leave it out")
     numbers = [j for j, f in enumerate(schema.features) if isinstance(f, Numeric) and not f.fixed]
-    able = [j for j in numbers if schema.names[j] not in taken and (not named or schema.names[j] in named)]
-    open_ = [j for j, name in enumerate(schema.names) if name not in taken]
+    able = [j for j in numbers if schema.names[j] not in determined and (not named or schema.names[j] in named)]
+    open_ = [j for j, name in enumerate(schema.names) if name not in determined]
     if isinstance(follow, bool):
         return learner.all(able, open_) if follow else []
     order = {name: place for place, name in enumerate(named)}

@@ -1,8 +1,8 @@
 """How typical a contrastive row is of its new class, and answers that have to be typical.
 
-Per class, the Mahalanobis distance from the training rows that the model puts there (shrunk covariance: Ledoit and Wolf
-2004), numbers in units of their spread and categories as coordinates of their own. A row is as typical as the share of
-those rows that lie farther out.
+Per class, the Mahalanobis distance to the training rows predicted as that class (shrunk covariance: Ledoit and Wolf
+2004), in the coordinates of `Space.euclidean`. The typicality of a row is the share of those rows at least as
+far away.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from grace.schema.features import Floats
 if TYPE_CHECKING:
     from grace.problem.model_view import ModelView
 
-FEW = 10  # rows of a class that are too few to know it
+FEW = 10  # a class with fewer rows has no estimate
 
 
 @dataclass(frozen=True)
 class Typicality:
-    """What the rows of each class look like: centres (c, p), precisions (c, p, p), and how far out their own rows
-    lie, sorted (one tensor per class; empty for a class that is not known)."""
+    """Means (c, p) and precisions (c, p, p) of the classes, and the sorted Mahalanobis distances of the rows of each,
+    empty for a class without an estimate."""
 
     space: Space
     centre: Tensor
@@ -57,14 +57,14 @@ class Typicality:
         return cls(space, centre, precision, tuple(members))
 
     def distance(self, rows: Tensor) -> Tensor:
-        """How far out (n, c) each row lies in each class; infinite in a class that is not known."""
+        """The Mahalanobis distance (n, c) of each row to each class; infinite for a class without an estimate."""
         apart = self.space.euclidean(rows)[:, None] - self.centre
         square = torch.einsum("ncp,cpq,ncq->nc", apart, self.precision, apart).clamp_min(0)
         empty = torch.tensor([len(k) == 0 for k in self.known], device=rows.device)
         return square.sqrt().masked_fill(empty, torch.inf)
 
     def percentile(self, rows: Tensor) -> Tensor:
-        """The share (n, c) of each class's rows that lie farther out than the row."""
+        """The share (n, c) of the rows of each class whose distance is at least that of the row."""
         distance = self.distance(rows)
         out = torch.zeros_like(distance)
         for c, known in enumerate(self.known):
@@ -74,15 +74,14 @@ class Typicality:
         return out
 
     def limit(self, share: float) -> Tensor:
-        """How far out (c,) a row may lie to be as typical as this share."""
+        """The largest distances (c,) at which a row is as typical as this share."""
         last = [min(len(k) - 1, int((1 - share) * len(k))) for k in self.known]
         ends = [k[i] if len(k) else k.new_zeros(()) for k, i in zip(self.known, last, strict=True)]
         return torch.stack(ends)
 
 
 class PlausibilityModel(Model):
-    """A model and what is typical, side by side: after its scores, how much nearer than the limit a row lies in each
-    class, as a share of the limit."""
+    """The scores of a model, then one per class: how far the distance is below its limit, relative to the limit."""
 
     black_box = True
 
@@ -107,7 +106,7 @@ class PlausibilityModel(Model):
 
 @dataclass(frozen=True)
 class PlausibilityGoal(Goal):
-    """A goal that has to be reached by a row that is typical enough of the class it then has."""
+    """A goal that has to be reached by a row that is typical enough of its new class."""
 
     goal: Goal
     classes: int
@@ -127,8 +126,7 @@ class PlausibilityGoal(Goal):
 
 
 def plausibility(view: ModelView, answers: Answers) -> Floats:
-    """How typical each contrastive row is of its class: the share of the class's training rows that lie farther
-    out; NaN where there is no answer."""
+    """The typicality (n,) of each contrastive row for its new class; NaN where there is no answer."""
     share = view.typicality().percentile(view.tensor(answers.contrast)).cpu().numpy()
     own = share[np.arange(len(share)), answers.after.argmax(axis=1)]
     return np.where(answers.success, own, np.nan)

@@ -1,4 +1,4 @@
-"""Answers that outlive one network: several models asked together, and the share that agree."""
+"""Answers that hold for several models, and the share of models for which an answer holds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from grace.schema.features import Floats
 if TYPE_CHECKING:
     from grace.problem.model_view import ModelView
 
-SAMPLE = 64  # rows on which another model is tried
+SAMPLE = 64  # rows that another model is bound with
 
 
 def validity(view: ModelView, models: Sequence[Any], answers: Answers) -> Floats:
-    """The share of the models that give each contrastive row the class that the explained one gives it."""
+    """The share (n,) of the models that predict the class of each contrastive row that the explained one predicts."""
     if view.model.task == "regression":
         raise GraceError("validity is about classes; for a model that predicts a number compare the predictions")
     together = beside(view, models)
@@ -33,7 +33,7 @@ def validity(view: ModelView, models: Sequence[Any], answers: Answers) -> Floats
 
 
 def beside(view: ModelView, models: Sequence[Any]) -> Together:
-    """The explained model and the others, which are read on its table and where it lives."""
+    """The explained model and the others, bound to the same schema and device."""
     if len(models) == 0:
         raise GraceError("give at least one other model")
     others = [grouped(wrap(model).on(view.model.device), view.schema) for model in models]
