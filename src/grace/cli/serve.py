@@ -85,7 +85,7 @@ def serve(
     sys.setswitchinterval(SWITCH_INTERVAL)
     datasets = dict.fromkeys(data or ("cancer95",))
     models = [train_embedded(name) for name in datasets] if demo else load_saved(directories, rows, specs)
-    warm_up([served.explainer for served in models])
+    warm_up([served.instant.explainer for served in models])
     app = create_app(models, hosts)
     run(app, host, port, lambda address: click.echo(f"The page is at {address} (Ctrl-C to stop).", err=True), proxies)
     click.echo("Stopped.", err=True)
