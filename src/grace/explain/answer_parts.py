@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grace.explain.diagnosis import LimitChange
-from grace.explain.explanation import Change
 from grace.problem.answers import NOT_ASKED, Answers
 from grace.proofs.certificate import PROVEN
 from grace.schema.columns import date_text, is_date
@@ -36,43 +35,25 @@ def cell_of(feature: Feature, code: float) -> Value | None:
     return int(code) if feature.integer and float(code).is_integer() else float(code)
 
 
-def changes_of(schema: Schema, old: Floats, new: Floats, spans: Floats | None = None) -> list[Change]:
-    """The changes between two encoded rows, the largest first, with the spans (d, 2) of numbers; NaN if unknown."""
-    out = []
-    for j in np.flatnonzero(old != new):
-        feature = schema.features[j]
-        before, after = cell_of(feature, old[j]), cell_of(feature, new[j])
-        if before is not None and after is not None:
-            low, high = (np.nan, np.nan) if spans is None else spans[j].tolist()
-            out.append(Change(feature, before, after, None if np.isnan(low) else (low, high)))
-    return sorted(out, key=lambda change: -_size(change))
-
-
-def _size(change: Change) -> float:
-    """The size of a change: in spreads for a number, 1 for a category."""
-    if isinstance(change.feature, Numeric):
-        return abs(float(change.new) - float(change.old)) / (change.feature.spread or 1.0)
-    return 1.0
-
-
-def remarks(schema: Schema, row: Floats, filled: Bools, brittle: Bools) -> Iterator[dict[str, Any]]:
-    """Notes about a row: imputed cells, cells outside the domain, rules that the row breaks itself, brittle changes."""
-    low, high = schema.bounds()
+def remarks(schema: Schema, row: Floats, filled: Bools, outside: Bools, brittle: Bools) -> Iterator[dict[str, Any]]:
+    """Notes about a row: imputed cells, numbers outside the domain, rules that the row breaks itself, brittle changes;
+    the masks of cells are (d,)."""
     for j in np.flatnonzero(filled):
         feature = schema.features[j]
         cell = feature.label(feature.categories[int(row[j])]) if isinstance(feature, Categorical) else float(row[j])
         value = date_text(cell) if is_date(feature) else cell
         missing = {"what": "known missing", "feature": feature.name}
         yield missing if cell == MISSING else {"what": "filled", "feature": feature.name, "value": value}
-    for j in np.flatnonzero(~schema.contains(row[None])[0]):
+    for j in np.flatnonzero(outside):
         feature = schema.features[j]
-        if isinstance(feature, Numeric) and row[j] != feature.missing_code:
-            ends = {"value": float(row[j]), "low": float(low[j]), "high": float(high[j])}
-            texts = {k: date_text(v) if is_date(feature) else v for k, v in ends.items()}
-            if low[j] <= row[j] <= high[j]:
-                yield {"what": "fraction", "feature": feature.name, "value": texts["value"]}
-            else:
-                yield {"what": "outside", "feature": feature.name, **texts}
+        assert isinstance(feature, Numeric)
+        low, high = feature.bounds
+        ends = {"value": float(row[j]), "low": float(low), "high": float(high)}
+        texts = {k: date_text(v) if is_date(feature) else v for k, v in ends.items()}
+        if low <= row[j] <= high:
+            yield {"what": "fraction", "feature": feature.name, "value": texts["value"]}
+        else:
+            yield {"what": "outside", "feature": feature.name, **texts}
     for k in np.flatnonzero(broken_rules(schema, row[None])[0]) if schema.rules else ():
         yield {"what": "rule", "rule": str(schema.rules[k])}
     for j in np.flatnonzero(brittle):
@@ -131,8 +112,8 @@ def protected_in(schema: Schema) -> list[str]:
 
 def mentioned(schema: Schema, *records: Mapping[str, Any] | None) -> tuple[Feature, ...]:
     """The features that the text of some records names."""
-    names = {name for record in records for name in _names(record or {})}
-    return tuple(f for f in schema.features if f.name in names)
+    names = {name for record in records if record is not None for name in _names(record)}
+    return tuple(f for f in schema.features if f.name in names) if names else ()
 
 
 def _names(record: Mapping[str, Any]) -> Iterator[str]:

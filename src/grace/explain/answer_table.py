@@ -113,9 +113,13 @@ def _sparse(values: Floats, feature: Feature, changed: Bools) -> Any:
     return cells.where(changed).array
 
 
-def extra_cells(batch: Explanations, i: int) -> dict[str, Any]:
-    """The extra columns of a row as JSON."""
-    cells = {str(c): batch.extra[c].iloc[i] for c in batch.extra.columns}
-    return {
-        name: None if pd.api.types.is_scalar(cell) and pd.isna(cell) else plain(cell) for name, cell in cells.items()
-    }
+def extra_cells(batch: Explanations) -> list[dict[str, Any]]:
+    """The extra columns of each row as JSON."""
+    extra = batch.extra
+    columns = [[_json_cell(cell) for cell in extra.iloc[:, j]] for j in range(extra.shape[1])]
+    names = list(map(str, extra.columns))
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)] or [{} for _ in extra.index]
+
+
+def _json_cell(cell: Any) -> Any:
+    return None if pd.api.types.is_scalar(cell) and pd.isna(cell) else plain(cell)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.explain.explanation_json import change_parts, explanation_parts
+from grace.explain.json_text import Shared, indented, unshared
+from grace.schema.caching import cached_on_first
 from grace.schema.features import Feature, Numeric, Value
 from grace.schema.parsing import read_json
 from grace.schema.schema import Schema
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
 
 DEFERRED = ("changes", "miss", "remarks", "typical", "words")
 """Fields that may need model calls; `Explanation.deferred` computes them on first access."""
+
+
+@cached_on_first
+def _shared_feature(feature: Feature) -> Shared:
+    return Shared(feature_to_dict(feature))
+
+
+@cached_on_first
+def _shared_words(words: Schema) -> Shared:
+    return Shared(words.to_dict())
 
 
 @dataclass(frozen=True)
@@ -68,13 +79,18 @@ class Change:
         return replace(self, feature=feature_words(self.feature, current, code))
 
     def to_dict(self) -> dict[str, Any]:
+        out: dict[str, Any] = unshared(self.record())
+        return out
+
+    def record(self) -> dict[str, Any]:
+        """The same, with parts that other records share."""
         return {
             "feature": self.name,
             "old": self.old,
             "new": self.new,
             "difference": self.difference,
             "span": None if self.span is None else list(self.span),
-            "schema": feature_to_dict(self.feature),
+            "schema": _shared_feature(self.feature),
         }
 
     @classmethod
@@ -121,11 +137,8 @@ class Explanation:
     @classmethod
     def deferred(cls, compute: Callable[[], Mapping[str, Any]], **known: Any) -> Explanation:
         """An explanation with the fields `known`; `compute` returns the `DEFERRED` ones when one of them is read."""
-        unknown: dict[str, Any] = dict.fromkeys(DEFERRED)
-        out = cls(**known, **unknown)
-        for name in DEFERRED:
-            del out.__dict__[name]
-        out.__dict__["_compute"] = compute
+        out = cls.__new__(cls)
+        out.__dict__.update(known, _compute=compute)  # the generated __init__ would take several times longer
         return out
 
     def computed(self) -> Explanation:
@@ -271,17 +284,22 @@ class Explanation:
     def to_dict(self, *, backdrop: bool = False) -> dict[str, Any]:
         """All fields and texts as JSON; with `backdrop`, also what pictures need, which includes values of training
         rows if two numbers change."""
+        out: dict[str, Any] = unshared(self.record(backdrop=backdrop))
+        return out
+
+    def record(self, *, backdrop: bool = False, how: sentence.TextOptions | None = None) -> dict[str, Any]:
+        """The same, with parts that other records share; `how` are arguments of `text`."""
         drawn = self.backdrop() if backdrop else None
         return {
-            "text": self.text(),
+            "text": self.text(**(how or {})),
             "success": self.success,
             "reason": self.reason,
             "miss": None if self.miss is None else dict(self.miss),
             "proof": None if self.proof is None else dict(self.proof),
             "original_class": self.original_class,
             "contrast_class": self.contrast_class,
-            "changes": [c.to_dict() for c in self.changes],
-            "follow_on": [c.to_dict() for c in self.follow_on],
+            "changes": [c.record() for c in self.changes],
+            "follow_on": [c.record() for c in self.follow_on],
             "predicate": self.predicate,
             "influence": self.influence(),
             "distance": self.distance,
@@ -299,8 +317,8 @@ class Explanation:
             "row": dict(self.row),
             "protected": list(self.protected),
             "settings": dict(self.settings),
-            "words": self.words.to_dict(),
-            "alternatives": [e.to_dict(backdrop=backdrop) for e in self.alternatives],
+            "words": _shared_words(self.words),
+            "alternatives": [e.record(backdrop=backdrop) for e in self.alternatives],
             **({} if drawn is None else {"backdrop": drawn.to_dict()}),
         }
 
@@ -323,7 +341,7 @@ class Explanation:
         return cls(**parts)
 
     def to_json(self, *, backdrop: bool = False) -> str:
-        return json.dumps(self.to_dict(backdrop=backdrop), ensure_ascii=False, indent=1)
+        return indented(self.record(backdrop=backdrop))
 
     @classmethod
     def from_json(cls, written: str) -> Explanation:

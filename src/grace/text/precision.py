@@ -7,7 +7,18 @@ than ten times" and "less than a tenth" hold literally.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, Inexact, localcontext
+from decimal import (
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DivisionByZero,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+    localcontext,
+)
 
 from grace.errors import GraceError
 from grace.schema.columns import date_text, is_date
@@ -39,6 +50,7 @@ RATIOS = (
     *((str(n), n - 0.5, n + 0.5) for n in range(4, 11)),
 )
 """Ratios that have words: (name, lower limit, upper limit), as half-open intervals."""
+EXACT = Context(traps=[InvalidOperation, DivisionByZero, Overflow, Inexact])  # rounds nothing
 BELOW_TENTH, ABOVE_TENFOLD = "<1/10", ">10"
 
 ROUND_NUMBERS = tuple(map(Decimal, ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "7", "8", "9", "10")))
@@ -247,12 +259,10 @@ def rounded_pair(old: Decimal, new: Decimal) -> Replacement:
 
 def exact_difference(old: Decimal, new: Decimal) -> Decimal | None:
     """The absolute difference; None if it exceeds the precision of Decimal (1e30 less 1e-9)."""
-    with localcontext() as context:
-        context.traps[Inexact] = True
-        try:
-            return abs(new - old)
-        except Inexact:
-            return None
+    try:
+        return EXACT.abs(EXACT.subtract(new, old))
+    except Inexact:
+        return None
 
 
 def is_ratio_scale(feature: Numeric, old: Decimal, new: Decimal) -> bool:

@@ -6,7 +6,7 @@ styles round within the limits of `grace.text.precision`. The words are in `grac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from random import Random
@@ -33,7 +33,7 @@ from grace.text.precision import (
     style_of,
     value_pair,
 )
-from grace.text.vocabulary import class_word, feature_in, predicted, range_words, row_words
+from grace.text.vocabulary import class_words, feature_in, predicted, range_words, row_words
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation
@@ -69,7 +69,7 @@ def sentence(
         raise GraceError(f"template={template!r} is unknown; use one of {', '.join(FORMS)}")
     whole_number("seed", plain(seed), -MAX_SEED, MAX_SEED)
     if not e.success or e.contrast_class is None:
-        return f"{words.failed(_facts(e, code, ()), reason(e, code))}."
+        return f"{words.failed(_facts(e, code), reason(e, code))}."
     form, number = _choose_template(e, words, template, seed)
     body = main_clause(e, form, number, style, code)
     label = e.contrast_class if form == "had" else e.original_class
@@ -89,7 +89,7 @@ def _cutoff(e: Explanation, label: Value, code: str, *, then: bool) -> str:
     if len(e.cutoffs) > 1:
         return language.cutoff("", "", reached=True, then=then)
     ((positive, share),) = e.cutoffs
-    named = class_word(row_words(e.words, code, e.task), positive, language)
+    named = class_words(e.words, positive, code, e.task)
     return language.cutoff(_per_cent(share, language), named, reached=label == positive, then=then)
 
 
@@ -102,13 +102,15 @@ def _per_cent(share: float, language: Language) -> str:
 
 def main_clause(e: Explanation, form: str, number: int, style: str | None, code: str) -> str:
     """The sentence by template `number` of a form, without full stop, probability and proof."""
-    facts = replace(_facts(e, code, _changes(e, form, style, code)), follow_on=_follow_on(e, code))
+    facts = _facts(e, code, _changes(e, form, style, code), _follow_on(e, code))
     return languages.load(code).TEMPLATES[form][number](facts)
 
 
 def _choose_template(e: Explanation, language: Language, template: str | None, seed: int) -> tuple[str, int]:
     """The form and number of a template: with seed 0 the first applicable one, else drawn per row."""
     requested = FORMS if template is None else FORMS[1:] if template == "because" else (template,)
+    if seed == 0 and requested[0] != "typical":
+        return requested[0], 0
     forms = [f for f in requested if f != "typical" or comparable(e)] or ["because"]
     pool = [(form, number) for form in forms for number in range(len(language.TEMPLATES[form]))]
     return pool[0] if seed == 0 else Random(f"{seed} {e.row} {e.predicate}").choice(pool)
@@ -134,11 +136,11 @@ def _changes(e: Explanation, form: str, style: str | None, code: str) -> tuple[C
     features = [feature_in(c.feature, e.words.language, code) for c in e.changes]
     pairs = list(zip(e.changes, features, strict=True))
     if form == "because":
-        stated = [value_pair(f, c.old, c.new, style, stable_interval(c)) for c, f in pairs]
-        stated = _with_one_interval(stated, [value_pair(f, c.old, c.new) for c, f in pairs])
+        stated = [value_pair(f, c.old, c.new, style, _interval(c, f, style)) for c, f in pairs]
+        stated = _with_one_interval(stated, lambda c, f: value_pair(f, c.old, c.new), pairs)
     else:
         stated = [_describe(e, c, f, form, style, language) for c, f in pairs]
-        stated = _with_one_interval(stated, [difference(f, c.old, c.new, "exact", ratios=False) for c, f in pairs])
+        stated = _with_one_interval(stated, lambda c, f: difference(f, c.old, c.new, "exact", ratios=False), pairs)
         exact = [isinstance(f, Numeric) and is_exact(s) for s, f in zip(stated, features, strict=True)]
         if form == "had" and any(x and not isinstance(s, Delta) for s, x in zip(stated, exact, strict=True)):
             exact_pairs = [value_pair(f, c.old, c.new) for c, f in pairs]
@@ -146,12 +148,14 @@ def _changes(e: Explanation, form: str, style: str | None, code: str) -> tuple[C
     return tuple(ChangedFeature(f, s) for f, s in zip(features, stated, strict=True))
 
 
-def _with_one_interval(stated: list[Difference], exact: list[Difference]) -> list[Difference]:
-    """An interval is valid only with the other changes as they are: all but the first one are stated exactly."""
+def _with_one_interval(
+    stated: list[Difference], exact: Callable[[Change, Feature], Difference], pairs: list[tuple[Change, Feature]]
+) -> list[Difference]:
+    """An interval is valid only with the other changes as they are: all but the first one are stated by `exact`."""
     first = next((i for i, s in enumerate(stated) if isinstance(s, Within)), None)
     if first is None:
         return stated
-    return [s if i == first or is_exact(s) else other for i, (s, other) in enumerate(zip(stated, exact, strict=True))]
+    return [s if i == first or is_exact(s) else exact(*pairs[i]) for i, s in enumerate(stated)]
 
 
 def _follow_on(e: Explanation, code: str) -> tuple[ChangedFeature, ...]:
@@ -169,13 +173,19 @@ def _describe(
     """The difference of one change; in the "typical" form, between the class median and the row's value."""
     if form != "typical" or not isinstance(feature, Numeric):
         ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
-        interval = stable_interval(change) if isinstance(feature, Numeric) else None
+        interval = _interval(change, feature, style)
         return difference(feature, change.old, change.new, style, ratios=ratios, interval=interval)
     median = e.typical[change.name]
     if style_of(feature, style) == "exact":  # rounded, as no reader has to reproduce a median
         size = abs(decimal(change.old) - decimal(median))
         return Delta(round_digits(size), float(change.old) > median, about=round_digits(size) != size)
     return difference(feature, median, change.old, style, ratios=language.has_ratios(feature))
+
+
+def _interval(change: Change, feature: Feature, style: str | None) -> StableInterval | None:
+    """The interval that a statement in a style must keep to; None for exact statements, which keep to any."""
+    rounded = isinstance(feature, Numeric) and style_of(feature, style) != "exact"
+    return stable_interval(change) if rounded else None
 
 
 def stable_interval(change: Change) -> StableInterval:
@@ -187,15 +197,17 @@ def stable_interval(change: Change) -> StableInterval:
     return StableInterval(low, high, change.to_the_end)
 
 
-def _facts(e: Explanation, code: str, changes: tuple[ChangedFeature, ...]) -> Facts:
-    language = languages.load(code)
+def _facts(
+    e: Explanation, code: str, changes: tuple[ChangedFeature, ...] = (), follow_on: tuple[ChangedFeature, ...] = ()
+) -> Facts:
     words = row_words(e.words, code, e.task)
-    before, after = class_word(words, e.original_class, language), ""
     if e.wanted is not None:
+        language = languages.load(code)
         before, after = predicted(float(e.original_class), e.wanted, language), range_words(e.wanted, language)
-    elif e.contrast_class is not None:
-        after = class_word(words, e.contrast_class, language)
-    return Facts(row=words["row"], rows=words["rows"], verb=words["verb"], before=before, after=after, changes=changes)
+    else:
+        before = class_words(e.words, e.original_class, code, e.task)
+        after = "" if e.contrast_class is None else class_words(e.words, e.contrast_class, code, e.task)
+    return Facts(words["row"], words["rows"], words["verb"], before, after, changes, follow_on)
 
 
 def _limits(e: Explanation, code: str, count: int) -> Limits:
@@ -213,7 +225,7 @@ def _limits(e: Explanation, code: str, count: int) -> Limits:
         categories=bool(proof.get("categories", any(isinstance(v, str) for span in box.values() for v in span))),
         distinct=count > 1 and bool(proof.get("redundant", proof.get("gamma", 1.0) < 1)),
         confidence=confidence,
-        towards="" if proof.get("against") is None or len(e.classes) == 2 else _facts(e, code, ()).after,
+        towards="" if proof.get("against") is None or len(e.classes) == 2 else _facts(e, code).after,
     )
 
 
@@ -235,13 +247,12 @@ def reason(e: Explanation, code: str) -> str:
     if e.miss is None:
         return ""
     language = languages.load(code)
-    words = row_words(e.words, code, e.task)
 
     def in_words(remedy: Mapping[str, Any]) -> dict[str, Any]:
         if remedy["limit"] == "free":
             return {**remedy, "value": [_feature(e, code, name).noun for name in remedy["value"]]}
         label = remedy["limit"] == "against"
-        return {**remedy, "value": class_word(words, remedy["value"], language)} if label else dict(remedy)
+        return {**remedy, "value": class_words(e.words, remedy["value"], code, e.task)} if label else dict(remedy)
 
     miss = {**e.miss, "ways": [in_words(remedy) for remedy in e.miss.get("ways", ())]}
     most = int(miss.get("most", 0))
@@ -251,7 +262,7 @@ def reason(e: Explanation, code: str) -> str:
     if e.wanted is not None:
         limits = replace(limits, towards=range_words(e.wanted, language))
     elif against is not None and len(e.classes) > 2:
-        limits = replace(limits, towards=class_word(words, against, language))
+        limits = replace(limits, towards=class_words(e.words, against, code, e.task))
     return language.reason(miss, limits)
 
 
