@@ -3,7 +3,7 @@ which are complete enough to be checked independently."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,7 @@ from grace.explain.diagnosis import LimitChange
 from grace.problem.answers import NOT_ASKED, Answers
 from grace.proofs.certificate import PROVEN
 from grace.schema.columns import date_text, is_date
-from grace.schema.features import MISSING, Bools, Categorical, Feature, Floats, Numeric, Value, plain
-from grace.schema.rules.keeping import broken_rules
+from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, plain
 from grace.schema.schema import Schema
 from grace.text.languages import MAX_NAMED
 from grace.text.sentence import MINIMAL
@@ -35,16 +34,17 @@ def cell_of(feature: Feature, code: float) -> Value | None:
     return int(code) if feature.integer and float(code).is_integer() else float(code)
 
 
-def remarks(schema: Schema, row: Floats, filled: Bools, outside: Bools, brittle: Bools) -> Iterator[dict[str, Any]]:
-    """Notes about a row: imputed cells, numbers outside the domain, rules that the row breaks itself, brittle changes;
-    the masks of cells are (d,)."""
-    for j in np.flatnonzero(filled):
+def cell_remarks(
+    schema: Schema, row: Floats, filled: Sequence[int], outside: Sequence[int]
+) -> Iterator[dict[str, Any]]:
+    """Notes about cells of a row: the columns of imputed ones, and of numbers outside their domain."""
+    for j in filled:
         feature = schema.features[j]
         cell = feature.label(feature.categories[int(row[j])]) if isinstance(feature, Categorical) else float(row[j])
         value = date_text(cell) if is_date(feature) else cell
         missing = {"what": "known missing", "feature": feature.name}
         yield missing if cell == MISSING else {"what": "filled", "feature": feature.name, "value": value}
-    for j in np.flatnonzero(outside):
+    for j in outside:
         feature = schema.features[j]
         assert isinstance(feature, Numeric)
         low, high = feature.bounds
@@ -54,10 +54,6 @@ def remarks(schema: Schema, row: Floats, filled: Bools, outside: Bools, brittle:
             yield {"what": "fraction", "feature": feature.name, "value": texts["value"]}
         else:
             yield {"what": "outside", "feature": feature.name, **texts}
-    for k in np.flatnonzero(broken_rules(schema, row[None])[0]) if schema.rules else ():
-        yield {"what": "rule", "rule": str(schema.rules[k])}
-    for j in np.flatnonzero(brittle):
-        yield {"what": "brittle", "feature": schema.names[j]}
 
 
 def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] | None:
@@ -110,15 +106,15 @@ def protected_in(schema: Schema) -> list[str]:
     return [f.name for f in schema.features if f.protected]
 
 
-def mentioned(schema: Schema, *records: Mapping[str, Any] | None) -> tuple[Feature, ...]:
-    """The features that the text of some records names."""
-    names = {name for record in records if record is not None for name in _names(record)}
-    return tuple(f for f in schema.features if f.name in names) if names else ()
+def mentioned(records: Iterable[Mapping[str, Any] | None]) -> frozenset[str]:
+    """The names of the features that the text of some records names."""
+    return frozenset(name for record in records if record for name in _names(record))
 
 
 def _names(record: Mapping[str, Any]) -> Iterator[str]:
-    if "feature" in record:
-        yield record["feature"]
+    if "what" in record:  # a remark
+        yield from [record["feature"]] if "feature" in record else ()
+        return
     for change in record.get("ways", ()):
         yield from change["value"] if change["limit"] == "free" else ()
     fixed = (*record.get("frozen", ()), *record.get("missing", ()))

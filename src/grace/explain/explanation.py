@@ -135,10 +135,11 @@ class Explanation:
     make_backdrop: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def deferred(cls, compute: Callable[[], Mapping[str, Any]], **known: Any) -> Explanation:
+    def deferred(cls, compute: Callable[[], Mapping[str, Any]], known: Mapping[str, Any]) -> Explanation:
         """An explanation with the fields `known`; `compute` returns the `DEFERRED` ones when one of them is read."""
         out = cls.__new__(cls)
-        out.__dict__.update(known, _compute=compute)  # the generated __init__ would take several times longer
+        out.__dict__.update(known)  # the generated __init__ would take several times longer
+        out.__dict__["_compute"] = compute
         return out
 
     def computed(self) -> Explanation:
@@ -316,7 +317,7 @@ class Explanation:
             "wanted": None if self.wanted is None else dict(self.wanted),
             "row": dict(self.row),
             "protected": list(self.protected),
-            "settings": dict(self.settings),
+            "settings": self.settings if isinstance(self.settings, Shared) else dict(self.settings),
             "words": _shared_words(self.words),
             "alternatives": [e.record(backdrop=backdrop) for e in self.alternatives],
             **({} if drawn is None else {"backdrop": drawn.to_dict()}),

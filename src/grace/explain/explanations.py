@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
 
-from grace.explain.answer_parts import mentioned, miss_record, protected_in, remarks
+from grace.explain.answer_parts import cell_remarks, mentioned, miss_record, protected_in
 from grace.explain.answer_table import answer_table, extra_cells
 from grace.explain.batching import QueryCount
-from grace.explain.details import Details
+from grace.explain.details import Details, columns_by_row
 from grace.explain.explanation import Explanation
-from grace.explain.json_text import indented, unshared
+from grace.explain.json_text import Shared, indented, unshared
 from grace.explain.metrics import Metrics, measure
 from grace.explain.ranked import CellReader, Ranked
 from grace.pictures import Overview, batch_picture, draw, to_svg
@@ -24,6 +24,7 @@ from grace.problem.requirements.consequences import Consequences
 from grace.problem.requirements.plausible import plausibility
 from grace.problem.requirements.robust import validity
 from grace.schema.features import Bools, Floats, Numeric, plain
+from grace.schema.rules.keeping import broken_rules
 from grace.schema.schema import Schema
 from grace.text.sentence import TextOptions
 from grace.text.vocabulary import class_caption, ranges, with_class_words
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from grace.explain.explainer import Explainer
+
+
+def _nth(compute: Callable[[], Sequence[Mapping[str, Any]]], k: int) -> Callable[[], Mapping[str, Any]]:
+    return lambda: compute()[k]
 
 
 class Explanations:
@@ -57,7 +62,7 @@ class Explanations:
         self.index = index
         self._extra = extra
         self.call = call
-        self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
+        self.settings = Shared({k: v for k, v in call.items() if isinstance(v, str | int | float | bool)})
         self.explainer = explainer
         self.classes = tuple(explainer.model.classes)
         self._classes = np.array(self.classes, dtype=object)
@@ -65,7 +70,7 @@ class Explanations:
         number = self.task == "regression"
         self.target_ranges = ranges(call["against"], answers.before[:, 0], explainer.spread()) if number else None
         self.details = Details(self)
-        self._words_with: dict[tuple[str, ...], Schema] = {}  # by the names of the features mentioned
+        self._words_with: dict[frozenset[str], Schema] = {}  # by the names of the features mentioned
 
     @cached_property
     def _words(self) -> Schema:
@@ -144,14 +149,16 @@ class Explanations:
         """The explanation of row i. Makes no model calls: the fields that need some are computed when one of them is
         first read, for all answers to the row together."""
         i = range(len(self))[i]
-        ranked = [r for r in self.ranked if r.rank == 0 or r.success[i]]
-        fields = [r.fields(i) for r in ranked]
-        deferred = cache(lambda: [r.deferred(i, known["proof"]) for r, known in zip(ranked, fields, strict=True)])
-
-        def explanation(k: int, *alternatives: Explanation) -> Explanation:
-            return Explanation.deferred(lambda: deferred()[k], **fields[k], alternatives=alternatives)
-
-        return explanation(0, *(explanation(k) for k in range(1, len(fields))))
+        first, *others = self.ranked
+        fields = first.fields(i)
+        if not others:
+            return Explanation.deferred(partial(first.deferred, i, fields["proof"]), fields)
+        chosen = [(r, r.fields(i)) for r in others if r.success[i]]
+        every = [(first, fields), *chosen]
+        deferred = cache(lambda: [r.deferred(i, known["proof"]) for r, known in every])
+        several = [Explanation.deferred(_nth(deferred, k), known) for k, (_, known) in enumerate(every)]
+        several[0].__dict__["alternatives"] = tuple(several[1:])
+        return several[0]
 
     # -- what the explanations of a batch share -----------------------------------------------
 
@@ -178,31 +185,33 @@ class Explanations:
         }
 
     @cached_property
-    def _outside(self) -> tuple[Bools, list[bool]]:
-        """Which numbers of the rows (n, d) lie outside their domain, and which rows have a remark about a cell."""
-        outside = ~self.schema.contains(self.answers.rows)
-        missing = [f.missing_code if isinstance(f, Numeric) else np.nan for f in self.schema.features]
-        outside &= np.array([isinstance(f, Numeric) for f in self.schema.features]) & (self.answers.rows != missing)
-        marked: list[bool] = np.any(outside | self._filled, axis=1).tolist()
-        return outside, marked
+    def _cell_remarks(self) -> dict[int, tuple[dict[str, Any], ...]]:
+        """Notes about imputed cells and numbers outside their domain, for each row that has any."""
+        rows, features = self.answers.rows, self.schema.features
+        missing = [f.missing_code if isinstance(f, Numeric) else np.nan for f in features]
+        numeric = np.array([isinstance(f, Numeric) for f in features])
+        filled, outside = map(columns_by_row, (self._filled, ~self.schema.contains(rows) & numeric & (rows != missing)))
+        return {
+            i: tuple(cell_remarks(self.schema, rows[i], filled.get(i, ()), outside.get(i, ())))
+            for i in (*filled, *outside)
+        }
 
-    def remarks(self, i: int, brittle: Bools) -> Iterator[dict[str, Any]]:
-        """Notes about row i; `brittle` are its brittle changes (d,)."""
-        outside, marked = self._outside
-        if marked[i] or self.schema.rules or brittle.any():
-            yield from remarks(self.schema, self.answers.rows[i], self._filled[i], outside[i], brittle)
+    def remarks(self, i: int, brittle: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
+        """Notes about row i: about its cells, rules that it breaks itself, and the columns of brittle changes."""
+        noted: tuple[Mapping[str, Any], ...] = self._cell_remarks.get(i, ())
+        if self.schema.rules:
+            broken = np.flatnonzero(broken_rules(self.schema, self.answers.rows[[i]])[0])
+            noted += tuple({"what": "rule", "rule": str(self.schema.rules[k])} for k in broken)
+        return noted + tuple([{"what": "brittle", "feature": self.reader.names[j]} for j in brittle])
 
     def words(self, i: int, predictions: Sequence[Any], *records: Mapping[str, Any] | None) -> Schema:
         """The words of the explanation of row i: the schema with the features that its records mention."""
-        features = mentioned(self.schema, *records)
-        if self.target_ranges is not None:
-            words = with_class_words(self._words, self.task, self.classes, predictions, self.target_ranges[i])
-            return replace(words, features=features)
-        key = tuple(f.name for f in features)
-        if key not in self._words_with:
-            words = with_class_words(self._words, self.task, self.classes, predictions, None)
-            self._words_with[key] = replace(words, features=features)
-        return self._words_with[key]
+        names = mentioned(records)
+        if names not in self._words_with:
+            words = replace(self._words, features=tuple(f for f in self.schema.features if f.name in names))
+            self._words_with[names] = with_class_words(words, self.task, self.classes, (), None)
+        words, requested = self._words_with[names], self.target_ranges
+        return words if requested is None else with_class_words(words, self.task, (), predictions, requested[i])
 
     def miss(self, i: int) -> Mapping[str, Any]:
         """Why row i has no answer."""

@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from json.encoder import encode_basestring
+from math import isfinite
 from typing import Any
 
-SCALARS = frozenset((str, int, float, bool, type(None)))
+FEW = 8  # items, up to which the call of the C encoder takes longer than it saves
+_other = json.JSONEncoder(ensure_ascii=False).encode
+TEXTS: dict[type, Callable[[Any], str]] = {
+    str: encode_basestring,
+    int: int.__repr__,
+    float: lambda value: float.__repr__(value) if isfinite(value) else _other(value),
+    bool: lambda value: "true" if value else "false",
+    type(None): lambda value: "null",
+}
+SCALARS = frozenset(TEXTS)
 
 
 class Shared(dict[str, Any]):
@@ -31,27 +41,31 @@ def _flat(level: int) -> Callable[[Any], str]:
 
 def indented(value: Any, level: int = 0) -> str:
     """The text of a value at a depth in the document."""
-    if type(value) is str:
-        return encode_basestring(value)
-    if type(value) is Shared:
+    kind = type(value)
+    if kind in TEXTS:
+        return TEXTS[kind](value)
+    if kind is Shared:
         if level not in value.texts:
             value.texts[level] = indented(dict(value), level)
-        return value.texts[level]
+        text: str = value.texts[level]
+        return text
     if not isinstance(value, dict | list | tuple):
-        return json.dumps(value, ensure_ascii=False)
+        return _other(value)
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     if not value:
         return opening + closing
     line = "\n" + " " * (level + 1)
-    if SCALARS.issuperset(map(type, value.values() if isinstance(value, dict) else value)):
+    if len(value) > FEW and SCALARS.issuperset(map(type, value.values() if isinstance(value, dict) else value)):
         items = _flat(level + 1)(value)[1:-1]
     elif isinstance(value, dict):
-        items = f",{line}".join([f"{_key(k)}: {indented(v, level + 1)}" for k, v in value.items()])
+        texts = [TEXTS[k](v) if (k := type(v)) in TEXTS else indented(v, level + 1) for v in value.values()]
+        items = f",{line}".join([f"{_key(k)}: {text}" for k, text in zip(value, texts, strict=True)])
     else:
         items = f",{line}".join([indented(v, level + 1) for v in value])
     return f"{opening}{line}{items}{line[:-1]}{closing}"
 
 
+@lru_cache(typed=True)
 def _key(key: Any) -> str:
     return encode_basestring(key if isinstance(key, str) else json.dumps(key))
 

@@ -152,6 +152,7 @@ class Ranked:
             "checks": {name: passed[i] for name, passed in self._checks.items()},
             "distance": self.distance[i],
             "wanted": None if batch.target_ranges is None else batch.target_ranges[i],
+            "alternatives": (),
             "make_backdrop": partial(self.backdrop, i),
         }
 
@@ -160,7 +161,7 @@ class Ranked:
         batch = self.batch
         spans, brittle = batch.details.spans(i, self.rank, self.answers)
         miss = None if self.success[i] else batch.miss(i)
-        noted = tuple(batch.remarks(i, brittle))
+        noted = batch.remarks(i, brittle)
         starts, columns, medians = self._typical
         here = range(starts[i], starts[i + 1])
         return {

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
+MAX_RESULTS = 512  # of a function and an object
 Owner = TypeVar("Owner")
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -14,8 +15,8 @@ Result = TypeVar("Result")
 def cached_on_first(
     function: Callable[Concatenate[Owner, Parameters], Result],
 ) -> Callable[Concatenate[Owner, Parameters], Result]:
-    """The function, with its results cached in its first argument, which need not be hashable, by the other ones, which
-    must be few and given by position. Callers must not modify the result."""
+    """The function, with its last results cached in its first argument, which need not be hashable, by the other ones,
+    which must be given by position. Callers must not modify the result."""
     name = f"_{function.__module__}.{function.__qualname__}"
 
     @wraps(function)
@@ -24,6 +25,8 @@ def cached_on_first(
         if results is None:
             results = owner.__dict__[name] = {}
         if args not in results:
+            if len(results) == MAX_RESULTS:
+                results.clear()
             results[args] = function(owner, *args, **named)
         result: Result = results[args]
         return result

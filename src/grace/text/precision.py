@@ -214,22 +214,25 @@ def value_pair(
         return stated
     if is_date(feature):
         return NewCategory(date_text(new), date_text(old))
-    rough = rounded_pair(a, b)
-    fits = style == "magnitude" and (interval is None or interval.contains(rough.new, feature))
-    return rough if fits else exact_pair(a, b)
+    if style == "magnitude":
+        rough = rounded_pair(a, b)
+        if interval is None or interval.contains(rough.new, feature):
+            return rough
+    return exact_pair(a, b)
 
 
 def short_difference(feature: Numeric, old: Decimal, new: Decimal) -> Decimal | None:
     """The exact difference, or None if it has more digits than the new value."""
     size = exact_difference(old, new)
-    if size is None or n_decimals(size) > max(n_decimals(new), feature.digits, 0):
+    if size is None or (n_decimals(size) > max(feature.digits, 0) and n_decimals(size) > n_decimals(new)):
         return None
-    return None if n_digits(size) > max(DIGITS, n_digits(new)) else size
+    return None if n_digits(size) > DIGITS and n_digits(size) > n_digits(new) else size
 
 
 def n_digits(size: Decimal) -> int:
     """The number of significant digits of a fraction; 0 for a whole number, which is never shortened."""
-    return len(size.normalize().as_tuple().digits) if n_decimals(size) else 0
+    _, digits, exponent = size.normalize().as_tuple()
+    return len(digits) if isinstance(exponent, int) and exponent < 0 else 0
 
 
 def round_digits(size: Decimal, digits: int = DIGITS, rounding: str = ROUND_HALF_EVEN) -> Decimal:

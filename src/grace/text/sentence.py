@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from grace.errors import GraceError
+from grace.schema.caching import cached_on_first
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.schema.formatting import decimal as decimal
@@ -23,6 +24,8 @@ from grace.text.languages import FORMS, ChangedFeature, Facts, Language, Limits
 from grace.text.precision import (
     Delta,
     Difference,
+    NewCategory,
+    Replacement,
     StableInterval,
     Within,
     check_style,
@@ -65,7 +68,7 @@ def sentence(
     code = language or e.words.language
     words = languages.load(code)
     check_style(style)
-    if template not in (None, *FORMS):
+    if template is not None and template not in FORMS:
         raise GraceError(f"template={template!r} is unknown; use one of {', '.join(FORMS)}")
     whole_number("seed", plain(seed), -MAX_SEED, MAX_SEED)
     if not e.success or e.contrast_class is None:
@@ -132,20 +135,23 @@ def _is_towards(change: Change, median: float) -> bool:
 def _changes(e: Explanation, form: str, style: str | None, code: str) -> tuple[ChangedFeature, ...]:
     """The changes as they are stated: by "because" as pairs of values; by "had" as differences, but if one of them has
     more digits than its value, all exact numbers as pairs of values."""
-    language = languages.load(code)
-    features = [feature_in(c.feature, e.words.language, code) for c in e.changes]
-    pairs = list(zip(e.changes, features, strict=True))
+    language, source = languages.load(code), e.words.language
+    pairs = [(c, feature_in(c.feature, source, code)) for c in e.changes]
     if form == "because":
         stated = [value_pair(f, c.old, c.new, style, _interval(c, f, style)) for c, f in pairs]
         stated = _with_one_interval(stated, lambda c, f: value_pair(f, c.old, c.new), pairs)
     else:
         stated = [_describe(e, c, f, form, style, language) for c, f in pairs]
         stated = _with_one_interval(stated, lambda c, f: difference(f, c.old, c.new, "exact", ratios=False), pairs)
-        exact = [isinstance(f, Numeric) and is_exact(s) for s, f in zip(stated, features, strict=True)]
-        if form == "had" and any(x and not isinstance(s, Delta) for s, x in zip(stated, exact, strict=True)):
-            exact_pairs = [value_pair(f, c.old, c.new) for c, f in pairs]
-            stated = [pair if x else s for s, x, pair in zip(stated, exact, exact_pairs, strict=True)]
-    return tuple(ChangedFeature(f, s) for f, s in zip(features, stated, strict=True))
+    if form == "had" and any(
+        isinstance(s, Replacement | NewCategory) and isinstance(f, Numeric)
+        for s, (_, f) in zip(stated, pairs, strict=True)
+    ):
+        stated = [
+            value_pair(f, c.old, c.new) if isinstance(f, Numeric) and is_exact(s) else s
+            for s, (c, f) in zip(stated, pairs, strict=True)
+        ]
+    return tuple([ChangedFeature(f, s) for s, (_, f) in zip(stated, pairs, strict=True)])
 
 
 def _with_one_interval(
@@ -172,14 +178,24 @@ def _describe(
 ) -> Difference:
     """The difference of one change; in the "typical" form, between the class median and the row's value."""
     if form != "typical" or not isinstance(feature, Numeric):
-        ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
+        if not isinstance(feature, Numeric):
+            return difference(feature, change.old, change.new, style, ratios=False)
         interval = _interval(change, feature, style)
+        if interval is None:
+            old, new = change.old or repr(change.old), change.new or repr(change.new)  # 0.0 and -0.0 are the same key
+            return _exact_difference(feature, old, new)
+        ratios = form == "had" and language.has_ratios(feature)
         return difference(feature, change.old, change.new, style, ratios=ratios, interval=interval)
     median = e.typical[change.name]
     if style_of(feature, style) == "exact":  # rounded, as no reader has to reproduce a median
         size = abs(decimal(change.old) - decimal(median))
         return Delta(round_digits(size), float(change.old) > median, about=round_digits(size) != size)
     return difference(feature, median, change.old, style, ratios=language.has_ratios(feature))
+
+
+@cached_on_first
+def _exact_difference(feature: Numeric, old: Value, new: Value) -> Difference:
+    return difference(feature, old, new, "exact", ratios=False)
 
 
 def _interval(change: Change, feature: Feature, style: str | None) -> StableInterval | None:
@@ -235,7 +251,7 @@ def _features(e: Explanation, code: str, names: Sequence[str]) -> tuple[Feature,
 
 def _feature(e: Explanation, code: str, name: str) -> Feature:
     """A feature by name with its words in a language; its noun is its name if it would equal the word for the row."""
-    known = next((f for f in e.words.features if f.name == name), Numeric(name=name))
+    known = next((f for f in e.words.features if f.name == name), None) or Numeric(name=name)
     feature = feature_in(known, e.words.language, code)
     if feature.noun == row_words(e.words, code, e.task)["row"]:
         return replace(feature, noun=languages.load(code).named(name))
