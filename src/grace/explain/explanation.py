@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from grace.pictures.backdrop import Backdrop
 
 
+Fields = Callable[[], Mapping[str, Any]]
 DEFERRED = ("changes", "miss", "remarks", "typical", "words")
 """Fields that may need model calls; `Explanation.deferred` computes them on first access."""
 
@@ -135,11 +136,17 @@ class Explanation:
     make_backdrop: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def deferred(cls, compute: Callable[[], Mapping[str, Any]], known: Mapping[str, Any]) -> Explanation:
-        """An explanation with the fields `known`; `compute` returns the `DEFERRED` ones when one of them is read."""
+    def deferred(
+        cls,
+        compute: Callable[[], Mapping[str, Any]],
+        read_row: Callable[[], Mapping[str, Any]],
+        known: Mapping[str, Any],
+    ) -> Explanation:
+        """An explanation with the fields `known`; `compute` returns the `DEFERRED` ones when one of them is read, and
+        `read_row` the field `row`."""
         out = cls.__new__(cls)
         out.__dict__.update(known)  # the generated __init__ would take several times longer
-        out.__dict__["_compute"] = compute
+        out.__dict__["_compute"], out.__dict__["_read_row"] = compute, read_row
         return out
 
     def computed(self) -> Explanation:
@@ -150,10 +157,12 @@ class Explanation:
     if not TYPE_CHECKING:  # mypy would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            compute = self.__dict__.get("_compute")
-            if name not in DEFERRED or compute is None:
+            if name == "row" and "_read_row" in self.__dict__:
+                self.__dict__["row"] = self.__dict__["_read_row"]()
+            elif name in DEFERRED and "_compute" in self.__dict__:
+                self.__dict__.update(self.__dict__["_compute"]())
+            else:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self.__dict__.update(compute())
             return self.__dict__[name]
 
     @property

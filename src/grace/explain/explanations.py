@@ -150,13 +150,12 @@ class Explanations:
         first read, for all answers to the row together."""
         i = range(len(self))[i]
         first, *others = self.ranked
-        fields = first.fields(i)
+        fields, read_row = first.fields(i), partial(self.reader.row, self.answers.rows[i])
         if not others:
-            return Explanation.deferred(partial(first.deferred, i, fields["proof"]), fields)
-        chosen = [(r, r.fields(i)) for r in others if r.success[i]]
-        every = [(first, fields), *chosen]
+            return Explanation.deferred(partial(first.deferred, i, fields["proof"]), read_row, fields)
+        every = [(first, fields), *((r, r.fields(i)) for r in others if r.success[i])]
         deferred = cache(lambda: [r.deferred(i, known["proof"]) for r, known in every])
-        several = [Explanation.deferred(_nth(deferred, k), known) for k, (_, known) in enumerate(every)]
+        several = [Explanation.deferred(_nth(deferred, k), read_row, known) for k, (_, known) in enumerate(every)]
         several[0].__dict__["alternatives"] = tuple(several[1:])
         return several[0]
 

@@ -23,6 +23,7 @@ TEXTS: dict[type, Callable[[Any], str]] = {
     type(None): lambda value: "null",
 }
 SCALARS = frozenset(TEXTS)
+LISTS = (list, tuple)
 
 
 class Shared(dict[str, Any]):
@@ -49,20 +50,25 @@ def indented(value: Any, level: int = 0) -> str:
             value.texts[level] = indented(dict(value), level)
         text: str = value.texts[level]
         return text
-    if not isinstance(value, dict | list | tuple):
-        return _other(value)
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    if not value:
-        return opening + closing
-    line = "\n" + " " * (level + 1)
-    if len(value) > FEW and SCALARS.issuperset(map(type, value.values() if isinstance(value, dict) else value)):
-        items = _flat(level + 1)(value)[1:-1]
-    elif isinstance(value, dict):
+    line, inner = _lines(level)
+    if isinstance(value, dict):
+        if not value:
+            return "{}"
+        if len(value) > FEW and SCALARS.issuperset(map(type, value.values())):
+            return f"{{{inner}{_flat(level + 1)(value)[1:-1]}{line}}}"
         texts = [TEXTS[k](v) if (k := type(v)) in TEXTS else indented(v, level + 1) for v in value.values()]
-        items = f",{line}".join([f"{_key(k)}: {text}" for k, text in zip(value, texts, strict=True)])
-    else:
-        items = f",{line}".join([indented(v, level + 1) for v in value])
-    return f"{opening}{line}{items}{line[:-1]}{closing}"
+        items = [f"{_key(k)}: {text}" for k, text in zip(value, texts, strict=True)]
+        return f"{{{inner}{f',{inner}'.join(items)}{line}}}"
+    if isinstance(value, LISTS):
+        items = [indented(v, level + 1) for v in value]
+        return f"[{inner}{f',{inner}'.join(items)}{line}]" if items else "[]"
+    return _other(value)
+
+
+@cache
+def _lines(level: int) -> tuple[str, str]:
+    """Line breaks before the end of a part at a level, and before its items."""
+    return "\n" + " " * level, "\n" + " " * (level + 1)
 
 
 @lru_cache(typed=True)
@@ -73,5 +79,5 @@ def _key(key: Any) -> str:
 def unshared(value: Any) -> Any:
     """A copy in which no part is shared with another record."""
     if isinstance(value, dict):
-        return {k: unshared(v) for k, v in value.items()}
-    return type(value)(map(unshared, value)) if isinstance(value, list | tuple) else value
+        return {k: v if type(v) in SCALARS else unshared(v) for k, v in value.items()}
+    return type(value)(map(unshared, value)) if isinstance(value, LISTS) else value

@@ -135,13 +135,12 @@ class Ranked:
         return classes[first], classes[second]
 
     def fields(self, i: int) -> dict[str, Any]:
-        """The fields of the explanation of row i that need no model calls."""
+        """The fields of the explanation of row i that need no model calls, without the row itself."""
         batch = self.batch
         original, contrast = self.predictions(i)
         sure = batch.common["sure"]
         return {
             **batch.common,
-            "row": batch.reader.row(self.answers.rows[i]),
             "follow_on": () if self.follow_on is None else self.follow_on.of(i),
             "original_class": original,
             "contrast_class": contrast if self.success[i] else None,

@@ -126,7 +126,7 @@ Difference = Delta | Replacement | Ratio | Direction | Within | NewCategory
 
 
 def check_style(requested: str | None) -> None:
-    if requested not in (None, "auto", *STYLES):
+    if requested is not None and requested not in ("auto", *STYLES):
         raise GraceError(f"style={requested!r} is unknown; use one of {', '.join(STYLES)}, auto")
 
 

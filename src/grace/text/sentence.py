@@ -70,7 +70,8 @@ def sentence(
     check_style(style)
     if template is not None and template not in FORMS:
         raise GraceError(f"template={template!r} is unknown; use one of {', '.join(FORMS)}")
-    whole_number("seed", plain(seed), -MAX_SEED, MAX_SEED)
+    if seed != 0 or type(seed) is not int:
+        whole_number("seed", plain(seed), -MAX_SEED, MAX_SEED)
     if not e.success or e.contrast_class is None:
         return f"{words.failed(_facts(e, code), reason(e, code))}."
     form, number = _choose_template(e, words, template, seed)
