@@ -1,5 +1,5 @@
-"""Parts of an `Explanation`, read off the arrays of a batch: changes, remarks, and records of a miss and of a proof,
-which are complete enough to be checked independently."""
+"""Parts of an `Explanation`, read off the arrays of a batch: remarks, and records of a miss and of a proof, which are
+complete enough to be checked independently."""
 
 from __future__ import annotations
 

@@ -1,19 +1,18 @@
 """JSON text of many similar records: equal to `json.dumps(value, ensure_ascii=False, indent=1)`, several times faster.
 
-The C encoder of the standard library does not indent. It still encodes parts without nested parts here, as an item
-separator that contains the line break indents them.
+The C encoder of the standard library does not indent. Here, the keys of a dict are encoded and indented once, as a
+format string that is cached.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from json.encoder import encode_basestring
 from math import isfinite
 from typing import Any
 
-FEW = 8  # items, up to which the call of the C encoder takes longer than it saves
 _other = json.JSONEncoder(ensure_ascii=False).encode
 TEXTS: dict[type, Callable[[Any], str]] = {
     str: encode_basestring,
@@ -22,7 +21,7 @@ TEXTS: dict[type, Callable[[Any], str]] = {
     bool: lambda value: "true" if value else "false",
     type(None): lambda value: "null",
 }
-SCALARS = frozenset(TEXTS)
+"""The text of a scalar, by its type."""
 LISTS = (list, tuple)
 
 
@@ -34,14 +33,8 @@ class Shared(dict[str, Any]):
         self.texts: dict[int, str] = {}
 
 
-@cache
-def _flat(level: int) -> Callable[[Any], str]:
-    """The encoder of dicts and lists of scalars whose items stand at a level."""
-    return json.JSONEncoder(ensure_ascii=False, separators=(",\n" + " " * level, ": ")).encode
-
-
 def indented(value: Any, level: int = 0) -> str:
-    """The text of a value at a depth in the document."""
+    """The text of a value at a depth in the document; the keys of dicts are text."""
     kind = type(value)
     if kind in TEXTS:
         return TEXTS[kind](value)
@@ -50,34 +43,25 @@ def indented(value: Any, level: int = 0) -> str:
             value.texts[level] = indented(dict(value), level)
         text: str = value.texts[level]
         return text
-    line, inner = _lines(level)
     if isinstance(value, dict):
-        if not value:
-            return "{}"
-        if len(value) > FEW and SCALARS.issuperset(map(type, value.values())):
-            return f"{{{inner}{_flat(level + 1)(value)[1:-1]}{line}}}"
         texts = [TEXTS[k](v) if (k := type(v)) in TEXTS else indented(v, level + 1) for v in value.values()]
-        items = [f"{_key(k)}: {text}" for k, text in zip(value, texts, strict=True)]
-        return f"{{{inner}{f',{inner}'.join(items)}{line}}}"
+        return _template(tuple(value), level) % tuple(texts)
     if isinstance(value, LISTS):
-        items = [indented(v, level + 1) for v in value]
-        return f"[{inner}{f',{inner}'.join(items)}{line}]" if items else "[]"
+        line = "\n" + " " * (level + 1)
+        return f"[{line}{f',{line}'.join([indented(v, level + 1) for v in value])}{line[:-1]}]" if value else "[]"
     return _other(value)
 
 
-@cache
-def _lines(level: int) -> tuple[str, str]:
-    """Line breaks before the end of a part at a level, and before its items."""
-    return "\n" + " " * level, "\n" + " " * (level + 1)
-
-
-@lru_cache(typed=True)
-def _key(key: Any) -> str:
-    return encode_basestring(key if isinstance(key, str) else json.dumps(key))
+@lru_cache(maxsize=1024)
+def _template(keys: tuple[str, ...], level: int) -> str:
+    """The format string of a dict at a level."""
+    line = "\n" + " " * (level + 1)
+    items = f",{line}".join([encode_basestring(key).replace("%", "%%") + ": %s" for key in keys])
+    return f"{{{line}{items}{line[:-1]}}}" if keys else "{}"
 
 
 def unshared(value: Any) -> Any:
     """A copy in which no part is shared with another record."""
     if isinstance(value, dict):
-        return {k: v if type(v) in SCALARS else unshared(v) for k, v in value.items()}
+        return {k: v if type(v) in TEXTS else unshared(v) for k, v in value.items()}
     return type(value)(map(unshared, value)) if isinstance(value, LISTS) else value
