@@ -4,8 +4,9 @@ explainer     Explainer: model, schemas, background, settings; `explain`
 batching      processes rows in chunks within a memory budget; counts queries
 solve         method, polish, proof and recheck of a chunk; alternatives
 explanations  Explanations, a batch; details computes and caches what needs further model calls
-explanation   Explanation, one answer; explanation_json validates its JSON
-answer_parts  changes, remarks and records of proofs and misses, read off the arrays of a batch
+ranked        the answers of one rank as fields of explanations, read off the arrays of the batch
+explanation   Explanation, one answer; explanation_json validates its JSON, json_text writes that of many
+answer_parts  remarks and records of proofs and misses, read off the arrays of a batch
 diagnosis     why a row has no answer: limits that would have to be lifted
 metrics       the paper's measures
 answer_table  a batch as a table, one line per answer

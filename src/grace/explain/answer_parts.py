@@ -1,20 +1,18 @@
-"""Parts of an `Explanation`, read off the arrays of a batch: changes, remarks, and records of a miss and of a proof,
-which are complete enough to be checked independently."""
+"""Parts of an `Explanation`, read off the arrays of a batch: remarks, and records of a miss and of a proof, which are
+complete enough to be checked independently."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from grace.explain.diagnosis import LimitChange
-from grace.explain.explanation import Change
 from grace.problem.answers import NOT_ASKED, Answers
 from grace.proofs.certificate import PROVEN
 from grace.schema.columns import date_text, is_date
-from grace.schema.features import MISSING, Bools, Categorical, Feature, Floats, Numeric, Value, plain
-from grace.schema.rules.keeping import broken_rules
+from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, plain
 from grace.schema.schema import Schema
 from grace.text.languages import MAX_NAMED
 from grace.text.sentence import MINIMAL
@@ -36,47 +34,26 @@ def cell_of(feature: Feature, code: float) -> Value | None:
     return int(code) if feature.integer and float(code).is_integer() else float(code)
 
 
-def changes_of(schema: Schema, old: Floats, new: Floats, spans: Floats | None = None) -> list[Change]:
-    """The changes between two encoded rows, the largest first, with the spans (d, 2) of numbers; NaN if unknown."""
-    out = []
-    for j in np.flatnonzero(old != new):
-        feature = schema.features[j]
-        before, after = cell_of(feature, old[j]), cell_of(feature, new[j])
-        if before is not None and after is not None:
-            low, high = (np.nan, np.nan) if spans is None else spans[j].tolist()
-            out.append(Change(feature, before, after, None if np.isnan(low) else (low, high)))
-    return sorted(out, key=lambda change: -_size(change))
-
-
-def _size(change: Change) -> float:
-    """The size of a change: in spreads for a number, 1 for a category."""
-    if isinstance(change.feature, Numeric):
-        return abs(float(change.new) - float(change.old)) / (change.feature.spread or 1.0)
-    return 1.0
-
-
-def remarks(schema: Schema, row: Floats, filled: Bools, brittle: Bools) -> Iterator[dict[str, Any]]:
-    """Notes about a row: imputed cells, cells outside the domain, rules that the row breaks itself, brittle changes."""
-    low, high = schema.bounds()
-    for j in np.flatnonzero(filled):
+def cell_remarks(
+    schema: Schema, row: Floats, filled: Sequence[int], outside: Sequence[int]
+) -> Iterator[dict[str, Any]]:
+    """Notes about cells of a row: the columns of imputed ones, and of numbers outside their domain."""
+    for j in filled:
         feature = schema.features[j]
         cell = feature.label(feature.categories[int(row[j])]) if isinstance(feature, Categorical) else float(row[j])
         value = date_text(cell) if is_date(feature) else cell
         missing = {"what": "known missing", "feature": feature.name}
         yield missing if cell == MISSING else {"what": "filled", "feature": feature.name, "value": value}
-    for j in np.flatnonzero(~schema.contains(row[None])[0]):
+    for j in outside:
         feature = schema.features[j]
-        if isinstance(feature, Numeric) and row[j] != feature.missing_code:
-            ends = {"value": float(row[j]), "low": float(low[j]), "high": float(high[j])}
-            texts = {k: date_text(v) if is_date(feature) else v for k, v in ends.items()}
-            if low[j] <= row[j] <= high[j]:
-                yield {"what": "fraction", "feature": feature.name, "value": texts["value"]}
-            else:
-                yield {"what": "outside", "feature": feature.name, **texts}
-    for k in np.flatnonzero(broken_rules(schema, row[None])[0]) if schema.rules else ():
-        yield {"what": "rule", "rule": str(schema.rules[k])}
-    for j in np.flatnonzero(brittle):
-        yield {"what": "brittle", "feature": schema.names[j]}
+        assert isinstance(feature, Numeric)
+        low, high = feature.bounds
+        ends = {"value": float(row[j]), "low": float(low), "high": float(high)}
+        texts = {k: date_text(v) if is_date(feature) else v for k, v in ends.items()}
+        if low <= row[j] <= high:
+            yield {"what": "fraction", "feature": feature.name, "value": texts["value"]}
+        else:
+            yield {"what": "outside", "feature": feature.name, **texts}
 
 
 def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] | None:
@@ -129,15 +106,15 @@ def protected_in(schema: Schema) -> list[str]:
     return [f.name for f in schema.features if f.protected]
 
 
-def mentioned(schema: Schema, *records: Mapping[str, Any] | None) -> tuple[Feature, ...]:
-    """The features that the text of some records names."""
-    names = {name for record in records for name in _names(record or {})}
-    return tuple(f for f in schema.features if f.name in names)
+def mentioned(records: Iterable[Mapping[str, Any] | None]) -> frozenset[str]:
+    """The names of the features that the text of some records names."""
+    return frozenset(name for record in records if record for name in _names(record))
 
 
 def _names(record: Mapping[str, Any]) -> Iterator[str]:
-    if "feature" in record:
-        yield record["feature"]
+    if "what" in record:  # a remark
+        yield from [record["feature"]] if "feature" in record else ()
+        return
     for change in record.get("ways", ()):
         yield from change["value"] if change["limit"] == "free" else ()
     fixed = (*record.get("frozen", ()), *record.get("missing", ()))

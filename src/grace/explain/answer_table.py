@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 Positions = npt.NDArray[np.int64]
 ROW = "row"  # name of the index of the table
+COLUMNS = (
+    *("rank", "success", "original_class", "contrast_class", "features", "changes", "distance"),
+    *("probability_before", "probability_after", "text", "notes"),
+)
 OLD, NEW = "old.", "new."  # prefixes of a feature's name: its value in the row, and in the contrastive row
 INPUT = "input."  # prefix of an extra column whose name is that of a column of the answers
 
@@ -47,7 +51,7 @@ def in_lines(batch: Iterable[Explanation]) -> Iterator[Explanation]:
 
 def notes_cell(e: Explanation, language: str | None = None) -> str:
     """The notes of an answer as one cell, in a language or in that of the explanation."""
-    return "; ".join(sentence.notes(e, language or e.words.language))
+    return "; ".join(sentence.notes(e, language or e.words.language)) if e.remarks or e.proof else ""
 
 
 def unique_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
@@ -70,7 +74,7 @@ def answer_table(batch: Explanations, **how: Unpack[TextOptions]) -> pd.DataFram
     answers, rows, ranks = answer_lines(batch.answers)
     index = batch.index[rows]
     lines = [_line(e, rank, how) for e, rank in zip(in_lines(batch), ranks.tolist(), strict=True)]
-    frame = pd.DataFrame(lines, index=index)
+    frame = pd.DataFrame(lines, columns=list(COLUMNS), index=index)
     changed = answers.rows != answers.contrast
     values: dict[str, Any] = {}
     for j in np.flatnonzero(changed.any(axis=0)).tolist():
@@ -84,23 +88,14 @@ def answer_table(batch: Explanations, **how: Unpack[TextOptions]) -> pd.DataFram
     return out.rename_axis(index=ROW) if index.nlevels == 1 and index.name is None else out
 
 
-def _line(e: Explanation, rank: int, how: TextOptions) -> dict[str, Any]:
-    has_probabilities = e.sure and not e.wanted
-    return {
-        "rank": rank,
-        "success": e.success,
-        "original_class": e.original_class,
-        "contrast_class": e.contrast_class,
-        "features": len(e.changes),
-        "changes": e.predicate,
-        "distance": e.distance,
-        "probability_before": e.probability(e.original_class) if has_probabilities else None,
-        "probability_after": None
-        if not has_probabilities or e.contrast_class is None
-        else e.probability(e.contrast_class, after=True),
-        "text": e.text(**how),
-        "notes": notes_cell(e, how.get("language")),
-    }
+def _line(e: Explanation, rank: int, how: TextOptions) -> tuple[Any, ...]:
+    """The cells of COLUMNS of an answer."""
+    classes, before, after = (e.original_class, e.contrast_class), None, None
+    if e.sure and not e.wanted:
+        before = e.probability(e.original_class)
+        after = None if e.contrast_class is None else e.probability(e.contrast_class, after=True)
+    numbers = len(e.changes), e.predicate, e.distance
+    return rank, e.success, *classes, *numbers, before, after, e.text(**how), notes_cell(e, how.get("language"))
 
 
 def _sparse(values: Floats, feature: Feature, changed: Bools) -> Any:
@@ -113,9 +108,13 @@ def _sparse(values: Floats, feature: Feature, changed: Bools) -> Any:
     return cells.where(changed).array
 
 
-def extra_cells(batch: Explanations, i: int) -> dict[str, Any]:
-    """The extra columns of a row as JSON."""
-    cells = {str(c): batch.extra[c].iloc[i] for c in batch.extra.columns}
-    return {
-        name: None if pd.api.types.is_scalar(cell) and pd.isna(cell) else plain(cell) for name, cell in cells.items()
-    }
+def extra_cells(batch: Explanations) -> list[dict[str, Any]]:
+    """The extra columns of each row as JSON."""
+    extra = batch.extra
+    columns = [[_json_cell(cell) for cell in extra.iloc[:, j]] for j in range(extra.shape[1])]
+    names = list(map(str, extra.columns))
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)] or [{} for _ in extra.index]
+
+
+def _json_cell(cell: Any) -> Any:
+    return None if pd.api.types.is_scalar(cell) and pd.isna(cell) else plain(cell)

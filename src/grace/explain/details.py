@@ -42,7 +42,7 @@ class Details:
         self.batch = batch
         self.queries = 0  # rows that a black box was queried for
         self._medians: dict[int, Floats] = {}
-        self._spans: dict[tuple[int, int], tuple[Floats, Bools]] = {}
+        self._spans: dict[tuple[int, int], tuple[Floats, dict[int, list[int]]]] = {}
         if not batch.explainer.model.black_box:
             self.class_medians(0, batch.answers)
 
@@ -60,8 +60,8 @@ class Details:
             self._medians[rank] = medians
         return self._medians[rank]
 
-    def spans(self, i: int, rank: int, answers: Answers) -> tuple[Floats, Bools]:
-        """The spans (d, 2) of row i, and which of its changes are brittle (d,); see `spans_of`."""
+    def spans(self, i: int, rank: int, answers: Answers) -> tuple[Floats, list[int]]:
+        """The spans (d, 2) of row i, and the columns of its changes that are brittle; see `spans_of`."""
         block, at = divmod(i, SPAN_BLOCK)
         if (block, rank) not in self._spans:
             here = slice(block * SPAN_BLOCK, (block + 1) * SPAN_BLOCK)
@@ -72,9 +72,9 @@ class Details:
                 found = self._counted(
                     lambda: spans_of_answers(batch.explainer, batch.schema, answers, here, batch.target_ranges)
                 )
-            self._spans[block, rank] = found
+            self._spans[block, rank] = found[0], columns_by_row(found[1])
         spans, brittle = self._spans[block, rank]
-        return spans[at], brittle[at]
+        return spans[at], brittle.get(at, [])
 
     def _may_query(self, rows: int) -> bool:
         left = self.batch.calls_left
@@ -86,6 +86,14 @@ class Details:
         out = compute()
         self.queries += queries_so_far(self.batch.explainer.model)[1] - before
         return out
+
+
+def columns_by_row(cells: Bools) -> dict[int, list[int]]:
+    """The columns of the cells (n, d) that are true, for each row that has any."""
+    out: dict[int, list[int]] = {}
+    for row, column in np.argwhere(cells).tolist():
+        out.setdefault(row, []).append(column)
+    return out
 
 
 def spans_of(problem: Problem, contrast: Tensor) -> tuple[Tensor, Tensor]:

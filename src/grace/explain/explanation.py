@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.explain.explanation_json import change_parts, explanation_parts
+from grace.explain.json_text import Shared, indented, unshared
+from grace.schema.caching import cached_on_first
 from grace.schema.features import Feature, Numeric, Value
 from grace.schema.parsing import read_json
 from grace.schema.schema import Schema
@@ -23,8 +24,19 @@ if TYPE_CHECKING:
     from grace.pictures.backdrop import Backdrop
 
 
+Fields = Callable[[], Mapping[str, Any]]
 DEFERRED = ("changes", "miss", "remarks", "typical", "words")
 """Fields that may need model calls; `Explanation.deferred` computes them on first access."""
+
+
+@cached_on_first
+def _shared_feature(feature: Feature) -> Shared:
+    return Shared(feature_to_dict(feature))
+
+
+@cached_on_first
+def _shared_words(words: Schema) -> Shared:
+    return Shared(words.to_dict())
 
 
 @dataclass(frozen=True)
@@ -68,13 +80,18 @@ class Change:
         return replace(self, feature=feature_words(self.feature, current, code))
 
     def to_dict(self) -> dict[str, Any]:
+        out: dict[str, Any] = unshared(self.record())
+        return out
+
+    def record(self) -> dict[str, Any]:
+        """The same, with parts that other records share."""
         return {
             "feature": self.name,
             "old": self.old,
             "new": self.new,
             "difference": self.difference,
             "span": None if self.span is None else list(self.span),
-            "schema": feature_to_dict(self.feature),
+            "schema": _shared_feature(self.feature),
         }
 
     @classmethod
@@ -119,13 +136,17 @@ class Explanation:
     make_backdrop: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def deferred(cls, compute: Callable[[], Mapping[str, Any]], **known: Any) -> Explanation:
-        """An explanation with the fields `known`; `compute` returns the `DEFERRED` ones when one of them is read."""
-        unknown: dict[str, Any] = dict.fromkeys(DEFERRED)
-        out = cls(**known, **unknown)
-        for name in DEFERRED:
-            del out.__dict__[name]
-        out.__dict__["_compute"] = compute
+    def deferred(
+        cls,
+        compute: Callable[[], Mapping[str, Any]],
+        read_row: Callable[[], Mapping[str, Any]],
+        known: Mapping[str, Any],
+    ) -> Explanation:
+        """An explanation with the fields `known`; `compute` returns the `DEFERRED` ones when one of them is read, and
+        `read_row` the field `row`."""
+        out = cls.__new__(cls)
+        out.__dict__.update(known)  # the generated __init__ would take several times longer
+        out.__dict__["_compute"], out.__dict__["_read_row"] = compute, read_row
         return out
 
     def computed(self) -> Explanation:
@@ -136,10 +157,12 @@ class Explanation:
     if not TYPE_CHECKING:  # mypy would accept any attribute
 
         def __getattr__(self, name: str) -> Any:
-            compute = self.__dict__.get("_compute")
-            if name not in DEFERRED or compute is None:
+            if name == "row" and "_read_row" in self.__dict__:
+                self.__dict__["row"] = self.__dict__["_read_row"]()
+            elif name in DEFERRED and "_compute" in self.__dict__:
+                self.__dict__.update(self.__dict__["_compute"]())
+            else:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self.__dict__.update(compute())
             return self.__dict__[name]
 
     @property
@@ -271,17 +294,22 @@ class Explanation:
     def to_dict(self, *, backdrop: bool = False) -> dict[str, Any]:
         """All fields and texts as JSON; with `backdrop`, also what pictures need, which includes values of training
         rows if two numbers change."""
+        out: dict[str, Any] = unshared(self.record(backdrop=backdrop))
+        return out
+
+    def record(self, *, backdrop: bool = False, how: sentence.TextOptions | None = None) -> dict[str, Any]:
+        """The same, with parts that other records share; `how` are arguments of `text`."""
         drawn = self.backdrop() if backdrop else None
         return {
-            "text": self.text(),
+            "text": self.text(**(how or {})),
             "success": self.success,
             "reason": self.reason,
             "miss": None if self.miss is None else dict(self.miss),
             "proof": None if self.proof is None else dict(self.proof),
             "original_class": self.original_class,
             "contrast_class": self.contrast_class,
-            "changes": [c.to_dict() for c in self.changes],
-            "follow_on": [c.to_dict() for c in self.follow_on],
+            "changes": [c.record() for c in self.changes],
+            "follow_on": [c.record() for c in self.follow_on],
             "predicate": self.predicate,
             "influence": self.influence(),
             "distance": self.distance,
@@ -298,9 +326,9 @@ class Explanation:
             "wanted": None if self.wanted is None else dict(self.wanted),
             "row": dict(self.row),
             "protected": list(self.protected),
-            "settings": dict(self.settings),
-            "words": self.words.to_dict(),
-            "alternatives": [e.to_dict(backdrop=backdrop) for e in self.alternatives],
+            "settings": self.settings if isinstance(self.settings, Shared) else dict(self.settings),
+            "words": _shared_words(self.words),
+            "alternatives": [e.record(backdrop=backdrop) for e in self.alternatives],
             **({} if drawn is None else {"backdrop": drawn.to_dict()}),
         }
 
@@ -323,7 +351,7 @@ class Explanation:
         return cls(**parts)
 
     def to_json(self, *, backdrop: bool = False) -> str:
-        return json.dumps(self.to_dict(backdrop=backdrop), ensure_ascii=False, indent=1)
+        return indented(self.record(backdrop=backdrop))
 
     @classmethod
     def from_json(cls, written: str) -> Explanation:

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
 
-from grace.explain.answer_parts import (
-    cell_of,
-    changes_of,
-    mentioned,
-    miss_record,
-    proof_record,
-    protected_in,
-    remarks,
-)
+from grace.explain.answer_parts import cell_remarks, mentioned, miss_record, protected_in
 from grace.explain.answer_table import answer_table, extra_cells
 from grace.explain.batching import QueryCount
-from grace.explain.details import Details
+from grace.explain.details import Details, columns_by_row
 from grace.explain.explanation import Explanation
+from grace.explain.json_text import Shared, indented, unshared
 from grace.explain.metrics import Metrics, measure
+from grace.explain.ranked import CellReader, Ranked
 from grace.pictures import Overview, batch_picture, draw, to_svg
-from grace.pictures.backdrop import MAX_CHANGES_SHOWN, Backdrop
-from grace.pictures.compute_backdrop import compute_backdrop
 from grace.problem.answers import Answers
 from grace.problem.requirements.consequences import Consequences
 from grace.problem.requirements.plausible import plausibility
 from grace.problem.requirements.robust import validity
-from grace.schema.features import Bools, Floats, plain
+from grace.schema.features import Bools, Floats, Numeric, plain
+from grace.schema.rules.keeping import broken_rules
 from grace.schema.schema import Schema
 from grace.text.sentence import TextOptions
 from grace.text.vocabulary import class_caption, ranges, with_class_words
@@ -41,6 +33,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from grace.explain.explainer import Explainer
+
+
+def _nth(compute: Callable[[], Sequence[Mapping[str, Any]]], k: int) -> Callable[[], Mapping[str, Any]]:
+    return lambda: compute()[k]
 
 
 class Explanations:
@@ -66,13 +62,15 @@ class Explanations:
         self.index = index
         self._extra = extra
         self.call = call
-        self.settings = {k: v for k, v in call.items() if isinstance(v, str | int | float | bool)}
+        self.settings = Shared({k: v for k, v in call.items() if isinstance(v, str | int | float | bool)})
         self.explainer = explainer
-        self._classes = np.array(explainer.model.classes, dtype=object)
+        self.classes = tuple(explainer.model.classes)
+        self._classes = np.array(self.classes, dtype=object)
         self.task = explainer.model.task
         number = self.task == "regression"
         self.target_ranges = ranges(call["against"], answers.before[:, 0], explainer.spread()) if number else None
         self.details = Details(self)
+        self._words_with: dict[frozenset[str], Schema] = {}  # by the names of the features mentioned
 
     @cached_property
     def _words(self) -> Schema:
@@ -151,74 +149,71 @@ class Explanations:
         """The explanation of row i. Makes no model calls: the fields that need some are computed when one of them is
         first read, for all answers to the row together."""
         i = range(len(self))[i]
-        every = enumerate((self.answers, *self.answers.alternatives))
-        fields = [self._fields(i, rank, a) for rank, a in every if rank == 0 or a.success[i]]
-        deferred = cache(lambda: [compute() for _, compute in fields])
+        first, *others = self.ranked
+        fields, read_row = first.fields(i), partial(self.reader.row, self.answers.rows[i])
+        if not others:
+            return Explanation.deferred(partial(first.deferred, i, fields["proof"]), read_row, fields)
+        every = [(first, fields), *((r, r.fields(i)) for r in others if r.success[i])]
+        deferred = cache(lambda: [r.deferred(i, known["proof"]) for r, known in every])
+        several = [Explanation.deferred(_nth(deferred, k), read_row, known) for k, (_, known) in enumerate(every)]
+        several[0].__dict__["alternatives"] = tuple(several[1:])
+        return several[0]
 
-        def explanation(k: int, *alternatives: Explanation) -> Explanation:
-            return Explanation.deferred(lambda: deferred()[k], **fields[k][0], alternatives=alternatives)
+    # -- what the explanations of a batch share -----------------------------------------------
 
-        return explanation(0, *(explanation(k) for k in range(1, len(fields))))
+    @cached_property
+    def ranked(self) -> list[Ranked]:
+        """The first answers, then the alternatives."""
+        return [Ranked(self, rank, a) for rank, a in enumerate((self.answers, *self.answers.alternatives))]
 
-    def _fields(self, i: int, rank: int, a: Answers) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
-        """The fields of the explanation of row i by the answers of a rank, and a function that computes the deferred
-        ones."""
-        old, new = a.rows[i], a.contrast[i]
-        moved = np.where(a.followed[i], old, new)  # the intervention alone
-        success = bool(a.success[i])
-        best = int(a.before[i].argmax()), int(a.after[i].argmax())
-        target_range = None if self.target_ranges is None else self.target_ranges[i]
+    @cached_property
+    def reader(self) -> CellReader:
+        return CellReader(self.schema)
+
+    @cached_property
+    def common(self) -> dict[str, Any]:
+        """The fields that all explanations of the batch have in common."""
         model = self.explainer.model
-        scores = a.before[[i]], a.after[[i]]
-        if not target_range and model.has_probabilities:
-            scores = model.probabilities(scores[0]), model.probabilities(scores[1])
-        before, after = (tuple(values[0].tolist()) if model.has_probabilities else () for values in scores)
-        ends = before + after if target_range else (self._classes[best[0]], self._classes[best[1]])
-        proof = proof_record(self, i, a)
-
-        def make_backdrop() -> Backdrop:
-            shown = [self.schema.index(c.name) for c in changes_of(self.schema, old, moved)[:MAX_CHANGES_SHOWN]]
-            follow = self.consequences
-            leads_to = None if follow is None else lambda rows: follow.retraced(rows, old)
-            return compute_backdrop(self.explainer, self.schema, old, moved, best, shown, target_range, leads_to)
-
-        def deferred() -> dict[str, Any]:
-            spans, brittle = self.details.spans(i, rank, a)
-            miss = None if success else self._miss(i)
-            medians = self.details.class_medians(rank, a)[i]
-            noted = tuple(remarks(self.schema, old, self._filled[i], brittle))
-            words = with_class_words(self._words, self.task, self._classes, ends, target_range)
-            return {
-                "changes": tuple(changes_of(self.schema, old, moved, spans)),
-                "miss": miss,
-                "remarks": noted,
-                "typical": {self.schema.names[j]: float(medians[j]) for j in np.flatnonzero(~np.isnan(medians))},
-                "words": replace(words, features=mentioned(self.schema, miss, proof, *noted)),
-            }
-
-        known = {
-            "row": {f.name: cell_of(f, old[j]) for j, f in enumerate(self.schema.features)},
-            "follow_on": tuple(changes_of(self.schema, old, np.where(a.followed[i], new, old))),
-            "classes": tuple(self._classes),
-            "original_class": ends[0],
-            "contrast_class": ends[1] if success else None,
-            "before": before,
-            "after": after,
-            "success": success,
-            "proof": proof,
-            "checks": {k: bool(v[i]) for k, v in a.checks.items()},
-            "distance": float(a.distance[i]),
+        return {
+            "classes": self.classes,
             "settings": self.settings,
             "task": self.task,
             "sure": model.has_probabilities,
             "cutoffs": () if model.cutoffs is None else model.cutoffs.named,
-            "wanted": target_range,
             "protected": tuple(protected_in(self.schema)),
-            "make_backdrop": make_backdrop,
         }
-        return known, deferred
 
-    def _miss(self, i: int) -> Mapping[str, Any]:
+    @cached_property
+    def _cell_remarks(self) -> dict[int, tuple[dict[str, Any], ...]]:
+        """Notes about imputed cells and numbers outside their domain, for each row that has any."""
+        rows, features = self.answers.rows, self.schema.features
+        missing = [f.missing_code if isinstance(f, Numeric) else np.nan for f in features]
+        numeric = np.array([isinstance(f, Numeric) for f in features])
+        filled, outside = map(columns_by_row, (self._filled, ~self.schema.contains(rows) & numeric & (rows != missing)))
+        return {
+            i: tuple(cell_remarks(self.schema, rows[i], filled.get(i, ()), outside.get(i, ())))
+            for i in (*filled, *outside)
+        }
+
+    def remarks(self, i: int, brittle: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
+        """Notes about row i: about its cells, rules that it breaks itself, and the columns of brittle changes."""
+        noted: tuple[Mapping[str, Any], ...] = self._cell_remarks.get(i, ())
+        if self.schema.rules:
+            broken = np.flatnonzero(broken_rules(self.schema, self.answers.rows[[i]])[0])
+            noted += tuple({"what": "rule", "rule": str(self.schema.rules[k])} for k in broken)
+        return noted + tuple([{"what": "brittle", "feature": self.reader.names[j]} for j in brittle])
+
+    def words(self, i: int, predictions: Sequence[Any], *records: Mapping[str, Any] | None) -> Schema:
+        """The words of the explanation of row i: the schema with the features that its records mention."""
+        names = mentioned(records)
+        if names not in self._words_with:
+            words = replace(self._words, features=tuple(f for f in self.schema.features if f.name in names))
+            self._words_with[names] = with_class_words(words, self.task, self.classes, (), None)
+        words, requested = self._words_with[names], self.target_ranges
+        return words if requested is None else with_class_words(words, self.task, (), predictions, requested[i])
+
+    def miss(self, i: int) -> Mapping[str, Any]:
+        """Why row i has no answer."""
         if self.answers.trivial[i]:
             return {"why": "already"}
         if self.spent is not None and self.spent.left_out[i]:
@@ -254,13 +249,17 @@ class Explanations:
     def to_dicts(self, **how: Unpack[TextOptions]) -> Iterator[dict[str, Any]]:
         """Each explanation as a dict, with the label of its row as "index" and any extra columns as "extra"; `how` are
         arguments of `Explanation.text`."""
-        for i, e in enumerate(self):
-            extra = {"extra": extra_cells(self, i)} if len(self.extra.columns) else {}
-            text = {"text": e.text(**how)} if how else {}
-            yield {"index": plain(self.index[i]), **extra, **e.to_dict(), **text}
+        return (unshared(record) for record in self._records(how))
 
     def to_json(self, **how: Unpack[TextOptions]) -> str:
-        return json.dumps(list(self.to_dicts(**how)), ensure_ascii=False, indent=1)
+        records = ",\n ".join(indented(record, 1) for record in self._records(how))
+        return f"[\n {records}\n]"
+
+    def _records(self, how: TextOptions) -> Iterator[dict[str, Any]]:
+        labels = self.index.tolist() if self.index.nlevels == 1 else [self.index[i] for i in range(len(self))]
+        extra = extra_cells(self)
+        for label, cells, e in zip(labels, extra, self, strict=True):
+            yield {"index": plain(label), **({"extra": cells} if cells else {}), **e.record(how=how)}
 
     # -- pictures -----------------------------------------------------------------------------
 

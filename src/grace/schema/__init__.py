@@ -15,4 +15,5 @@ tables/      reads CSV and Parquet
 files        atomic writes, hashes, CSV cells without formulas
 parsing      values from untrusted JSON, by declared types
 formatting   numbers, names and schemas as short text
+caching      values derived from an immutable object, cached in it
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ class Numeric:
         if self.decimals is not None and abs(self.decimals) > DECIMALS_LIMIT:
             raise GraceError(f"feature {self.name!r}: decimals={self.decimals} is not within {DECIMALS_LIMIT}")
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[float, float]:
         """(low, high) of new values; integers for an integer feature."""
         lo, hi = self.observed or (-np.inf, np.inf)
@@ -122,7 +123,7 @@ class Numeric:
         """Whether the feature may not change: frozen, or protected and not named by the call."""
         return self.frozen or self.protected
 
-    @property
+    @cached_property
     def missing_code(self) -> float:
         """The number that encodes a missing cell: outside any domain. NaN without `gaps`."""
         return (self.typical or 0.0) - 1000.0123456789 * (self.spread or 1.0) if self.gaps else np.nan
@@ -132,7 +133,7 @@ class Numeric:
         """Whether the range is known."""
         return self.observed is not None or (self.low is not None and self.high is not None)
 
-    @property
+    @cached_property
     def number_kind(self) -> str:
         """The declared kind of number, or the one that the range suggests."""
         if self.kind:
@@ -142,7 +143,7 @@ class Numeric:
             return "measurement"
         return "score" if high - low < FEW_INTEGERS else "count"
 
-    @property
+    @cached_property
     def digits(self) -> int:
         """Decimals to which new values are rounded: 10**-digits is the coarser of the data's precision and a thousandth
         of the spread (negative: tens, hundreds, ...)."""
@@ -232,7 +233,7 @@ class Categorical:
         """Whether the feature may not change: frozen, or protected and not named by the call."""
         return self.frozen or self.protected
 
-    @property
+    @cached_property
     def selectable(self) -> tuple[Value, ...]:
         """The categories that a change may select."""
         return tuple(c for c in self.categories if c not in self.never and c not in self.rare)

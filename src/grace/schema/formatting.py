@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING
 
 from grace.schema.columns import date_text, is_date
@@ -35,7 +36,12 @@ def n_decimals(size: Decimal) -> int:
 def digits(size: Decimal, group: str, point: str) -> str:
     """The number in plain digits, never 1e-05, with a language's group and decimal marks."""
     plain = f"{size.normalize():,f}" if abs(size) >= THOUSANDS else f"{size.normalize():f}"
-    return plain.translate({ord(","): group, ord("."): point, ord("-"): MINUS})
+    return plain if plain.isdigit() else plain.translate(_marks(group, point))
+
+
+@cache
+def _marks(group: str, point: str) -> dict[int, str]:
+    return {ord(","): group, ord("."): point, ord("-"): MINUS}
 
 
 def cut_middle(text: str, fits: Callable[[str], bool]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Collection, Mapping
+from copy import deepcopy
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +82,9 @@ DATE_PARTS = ("low", "high", "typical")
 
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
     """A feature as JSON, without attributes at their defaults; "kind" is its class, or the declared kind of number."""
-    defaults = {f.name: f.default for f in fields(feature)}
-    parts = {k: v for k, v in asdict(feature).items() if v != defaults[k] and v not in ((), {})}
-    return {"kind": type(feature).__name__.lower(), **parts}
+    parts = {f.name: v for f in fields(feature) if (v := getattr(feature, f.name)) != f.default and v not in ((), {})}
+    copied = {k: deepcopy(v) if isinstance(v, Mapping) else v for k, v in parts.items()}  # asdict copies everything
+    return {"kind": type(feature).__name__.lower(), **copied}
 
 
 def feature_from_dict(data: Any) -> Feature:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,12 @@ def label_words(label: Value, among: Sequence[Value]) -> str:
 
 def fill(template: str, label: Value, row: str = "") -> str:
     """The template with {row} and {class} filled in; not a format string."""
-    words = {"{row}": row, "{class}": str(label)}
+    return _fill(template, str(label), row)
+
+
+@lru_cache(maxsize=1024)
+def _fill(template: str, label: str, row: str) -> str:
+    words = {"{row}": row, "{class}": label}
     return PLACEHOLDERS.sub(lambda match: words[match[0]], template)
 
 

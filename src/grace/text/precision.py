@@ -7,7 +7,18 @@ than ten times" and "less than a tenth" hold literally.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal, Inexact, localcontext
+from decimal import (
+    ROUND_CEILING,
+    ROUND_FLOOR,
+    ROUND_HALF_EVEN,
+    Context,
+    Decimal,
+    DivisionByZero,
+    Inexact,
+    InvalidOperation,
+    Overflow,
+    localcontext,
+)
 
 from grace.errors import GraceError
 from grace.schema.columns import date_text, is_date
@@ -39,6 +50,7 @@ RATIOS = (
     *((str(n), n - 0.5, n + 0.5) for n in range(4, 11)),
 )
 """Ratios that have words: (name, lower limit, upper limit), as half-open intervals."""
+EXACT = Context(traps=[InvalidOperation, DivisionByZero, Overflow, Inexact])  # rounds nothing
 BELOW_TENTH, ABOVE_TENFOLD = "<1/10", ">10"
 
 ROUND_NUMBERS = tuple(map(Decimal, ("1", "1.2", "1.5", "2", "2.5", "3", "4", "5", "6", "7", "8", "9", "10")))
@@ -114,7 +126,7 @@ Difference = Delta | Replacement | Ratio | Direction | Within | NewCategory
 
 
 def check_style(requested: str | None) -> None:
-    if requested not in (None, "auto", *STYLES):
+    if requested is not None and requested not in ("auto", *STYLES):
         raise GraceError(f"style={requested!r} is unknown; use one of {', '.join(STYLES)}, auto")
 
 
@@ -202,22 +214,25 @@ def value_pair(
         return stated
     if is_date(feature):
         return NewCategory(date_text(new), date_text(old))
-    rough = rounded_pair(a, b)
-    fits = style == "magnitude" and (interval is None or interval.contains(rough.new, feature))
-    return rough if fits else exact_pair(a, b)
+    if style == "magnitude":
+        rough = rounded_pair(a, b)
+        if interval is None or interval.contains(rough.new, feature):
+            return rough
+    return exact_pair(a, b)
 
 
 def short_difference(feature: Numeric, old: Decimal, new: Decimal) -> Decimal | None:
     """The exact difference, or None if it has more digits than the new value."""
     size = exact_difference(old, new)
-    if size is None or n_decimals(size) > max(n_decimals(new), feature.digits, 0):
+    if size is None or (n_decimals(size) > max(feature.digits, 0) and n_decimals(size) > n_decimals(new)):
         return None
-    return None if n_digits(size) > max(DIGITS, n_digits(new)) else size
+    return None if n_digits(size) > DIGITS and n_digits(size) > n_digits(new) else size
 
 
 def n_digits(size: Decimal) -> int:
     """The number of significant digits of a fraction; 0 for a whole number, which is never shortened."""
-    return len(size.normalize().as_tuple().digits) if n_decimals(size) else 0
+    _, digits, exponent = size.normalize().as_tuple()
+    return len(digits) if isinstance(exponent, int) and exponent < 0 else 0
 
 
 def round_digits(size: Decimal, digits: int = DIGITS, rounding: str = ROUND_HALF_EVEN) -> Decimal:
@@ -247,12 +262,10 @@ def rounded_pair(old: Decimal, new: Decimal) -> Replacement:
 
 def exact_difference(old: Decimal, new: Decimal) -> Decimal | None:
     """The absolute difference; None if it exceeds the precision of Decimal (1e30 less 1e-9)."""
-    with localcontext() as context:
-        context.traps[Inexact] = True
-        try:
-            return abs(new - old)
-        except Inexact:
-            return None
+    try:
+        return EXACT.abs(EXACT.subtract(new, old))
+    except Inexact:
+        return None
 
 
 def is_ratio_scale(feature: Numeric, old: Decimal, new: Decimal) -> bool:

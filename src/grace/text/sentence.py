@@ -6,13 +6,14 @@ styles round within the limits of `grace.text.precision`. The words are in `grac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from grace.errors import GraceError
+from grace.schema.caching import cached_on_first
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.schema.formatting import decimal as decimal
@@ -23,6 +24,8 @@ from grace.text.languages import FORMS, ChangedFeature, Facts, Language, Limits
 from grace.text.precision import (
     Delta,
     Difference,
+    NewCategory,
+    Replacement,
     StableInterval,
     Within,
     check_style,
@@ -33,7 +36,7 @@ from grace.text.precision import (
     style_of,
     value_pair,
 )
-from grace.text.vocabulary import class_word, feature_in, predicted, range_words, row_words
+from grace.text.vocabulary import class_words, feature_in, predicted, range_words, row_words
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation
@@ -65,11 +68,12 @@ def sentence(
     code = language or e.words.language
     words = languages.load(code)
     check_style(style)
-    if template not in (None, *FORMS):
+    if template is not None and template not in FORMS:
         raise GraceError(f"template={template!r} is unknown; use one of {', '.join(FORMS)}")
-    whole_number("seed", plain(seed), -MAX_SEED, MAX_SEED)
+    if seed != 0 or type(seed) is not int:
+        whole_number("seed", plain(seed), -MAX_SEED, MAX_SEED)
     if not e.success or e.contrast_class is None:
-        return f"{words.failed(_facts(e, code, ()), reason(e, code))}."
+        return f"{words.failed(_facts(e, code), reason(e, code))}."
     form, number = _choose_template(e, words, template, seed)
     body = main_clause(e, form, number, style, code)
     label = e.contrast_class if form == "had" else e.original_class
@@ -89,7 +93,7 @@ def _cutoff(e: Explanation, label: Value, code: str, *, then: bool) -> str:
     if len(e.cutoffs) > 1:
         return language.cutoff("", "", reached=True, then=then)
     ((positive, share),) = e.cutoffs
-    named = class_word(row_words(e.words, code, e.task), positive, language)
+    named = class_words(e.words, positive, code, e.task)
     return language.cutoff(_per_cent(share, language), named, reached=label == positive, then=then)
 
 
@@ -102,13 +106,15 @@ def _per_cent(share: float, language: Language) -> str:
 
 def main_clause(e: Explanation, form: str, number: int, style: str | None, code: str) -> str:
     """The sentence by template `number` of a form, without full stop, probability and proof."""
-    facts = replace(_facts(e, code, _changes(e, form, style, code)), follow_on=_follow_on(e, code))
+    facts = _facts(e, code, _changes(e, form, style, code), _follow_on(e, code))
     return languages.load(code).TEMPLATES[form][number](facts)
 
 
 def _choose_template(e: Explanation, language: Language, template: str | None, seed: int) -> tuple[str, int]:
     """The form and number of a template: with seed 0 the first applicable one, else drawn per row."""
     requested = FORMS if template is None else FORMS[1:] if template == "because" else (template,)
+    if seed == 0 and requested[0] != "typical":
+        return requested[0], 0
     forms = [f for f in requested if f != "typical" or comparable(e)] or ["because"]
     pool = [(form, number) for form in forms for number in range(len(language.TEMPLATES[form]))]
     return pool[0] if seed == 0 else Random(f"{seed} {e.row} {e.predicate}").choice(pool)
@@ -130,28 +136,33 @@ def _is_towards(change: Change, median: float) -> bool:
 def _changes(e: Explanation, form: str, style: str | None, code: str) -> tuple[ChangedFeature, ...]:
     """The changes as they are stated: by "because" as pairs of values; by "had" as differences, but if one of them has
     more digits than its value, all exact numbers as pairs of values."""
-    language = languages.load(code)
-    features = [feature_in(c.feature, e.words.language, code) for c in e.changes]
-    pairs = list(zip(e.changes, features, strict=True))
+    language, source = languages.load(code), e.words.language
+    pairs = [(c, feature_in(c.feature, source, code)) for c in e.changes]
     if form == "because":
-        stated = [value_pair(f, c.old, c.new, style, stable_interval(c)) for c, f in pairs]
-        stated = _with_one_interval(stated, [value_pair(f, c.old, c.new) for c, f in pairs])
+        stated = [value_pair(f, c.old, c.new, style, _interval(c, f, style)) for c, f in pairs]
+        stated = _with_one_interval(stated, lambda c, f: value_pair(f, c.old, c.new), pairs)
     else:
         stated = [_describe(e, c, f, form, style, language) for c, f in pairs]
-        stated = _with_one_interval(stated, [difference(f, c.old, c.new, "exact", ratios=False) for c, f in pairs])
-        exact = [isinstance(f, Numeric) and is_exact(s) for s, f in zip(stated, features, strict=True)]
-        if form == "had" and any(x and not isinstance(s, Delta) for s, x in zip(stated, exact, strict=True)):
-            exact_pairs = [value_pair(f, c.old, c.new) for c, f in pairs]
-            stated = [pair if x else s for s, x, pair in zip(stated, exact, exact_pairs, strict=True)]
-    return tuple(ChangedFeature(f, s) for f, s in zip(features, stated, strict=True))
+        stated = _with_one_interval(stated, lambda c, f: difference(f, c.old, c.new, "exact", ratios=False), pairs)
+    if form == "had" and any(
+        isinstance(s, Replacement | NewCategory) and isinstance(f, Numeric)
+        for s, (_, f) in zip(stated, pairs, strict=True)
+    ):
+        stated = [
+            value_pair(f, c.old, c.new) if isinstance(f, Numeric) and is_exact(s) else s
+            for s, (c, f) in zip(stated, pairs, strict=True)
+        ]
+    return tuple([ChangedFeature(f, s) for s, (_, f) in zip(stated, pairs, strict=True)])
 
 
-def _with_one_interval(stated: list[Difference], exact: list[Difference]) -> list[Difference]:
-    """An interval is valid only with the other changes as they are: all but the first one are stated exactly."""
+def _with_one_interval(
+    stated: list[Difference], exact: Callable[[Change, Feature], Difference], pairs: list[tuple[Change, Feature]]
+) -> list[Difference]:
+    """An interval is valid only with the other changes as they are: all but the first one are stated by `exact`."""
     first = next((i for i, s in enumerate(stated) if isinstance(s, Within)), None)
     if first is None:
         return stated
-    return [s if i == first or is_exact(s) else other for i, (s, other) in enumerate(zip(stated, exact, strict=True))]
+    return [s if i == first or is_exact(s) else exact(*pairs[i]) for i, s in enumerate(stated)]
 
 
 def _follow_on(e: Explanation, code: str) -> tuple[ChangedFeature, ...]:
@@ -168,14 +179,30 @@ def _describe(
 ) -> Difference:
     """The difference of one change; in the "typical" form, between the class median and the row's value."""
     if form != "typical" or not isinstance(feature, Numeric):
-        ratios = form == "had" and isinstance(feature, Numeric) and language.has_ratios(feature)
-        interval = stable_interval(change) if isinstance(feature, Numeric) else None
+        if not isinstance(feature, Numeric):
+            return difference(feature, change.old, change.new, style, ratios=False)
+        interval = _interval(change, feature, style)
+        if interval is None:
+            old, new = change.old or repr(change.old), change.new or repr(change.new)  # 0.0 and -0.0 are the same key
+            return _exact_difference(feature, old, new)
+        ratios = form == "had" and language.has_ratios(feature)
         return difference(feature, change.old, change.new, style, ratios=ratios, interval=interval)
     median = e.typical[change.name]
     if style_of(feature, style) == "exact":  # rounded, as no reader has to reproduce a median
         size = abs(decimal(change.old) - decimal(median))
         return Delta(round_digits(size), float(change.old) > median, about=round_digits(size) != size)
     return difference(feature, median, change.old, style, ratios=language.has_ratios(feature))
+
+
+@cached_on_first
+def _exact_difference(feature: Numeric, old: Value, new: Value) -> Difference:
+    return difference(feature, old, new, "exact", ratios=False)
+
+
+def _interval(change: Change, feature: Feature, style: str | None) -> StableInterval | None:
+    """The interval that a statement in a style must keep to; None for exact statements, which keep to any."""
+    rounded = isinstance(feature, Numeric) and style_of(feature, style) != "exact"
+    return stable_interval(change) if rounded else None
 
 
 def stable_interval(change: Change) -> StableInterval:
@@ -187,15 +214,17 @@ def stable_interval(change: Change) -> StableInterval:
     return StableInterval(low, high, change.to_the_end)
 
 
-def _facts(e: Explanation, code: str, changes: tuple[ChangedFeature, ...]) -> Facts:
-    language = languages.load(code)
+def _facts(
+    e: Explanation, code: str, changes: tuple[ChangedFeature, ...] = (), follow_on: tuple[ChangedFeature, ...] = ()
+) -> Facts:
     words = row_words(e.words, code, e.task)
-    before, after = class_word(words, e.original_class, language), ""
     if e.wanted is not None:
+        language = languages.load(code)
         before, after = predicted(float(e.original_class), e.wanted, language), range_words(e.wanted, language)
-    elif e.contrast_class is not None:
-        after = class_word(words, e.contrast_class, language)
-    return Facts(row=words["row"], rows=words["rows"], verb=words["verb"], before=before, after=after, changes=changes)
+    else:
+        before = class_words(e.words, e.original_class, code, e.task)
+        after = "" if e.contrast_class is None else class_words(e.words, e.contrast_class, code, e.task)
+    return Facts(words["row"], words["rows"], words["verb"], before, after, changes, follow_on)
 
 
 def _limits(e: Explanation, code: str, count: int) -> Limits:
@@ -213,7 +242,7 @@ def _limits(e: Explanation, code: str, count: int) -> Limits:
         categories=bool(proof.get("categories", any(isinstance(v, str) for span in box.values() for v in span))),
         distinct=count > 1 and bool(proof.get("redundant", proof.get("gamma", 1.0) < 1)),
         confidence=confidence,
-        towards="" if proof.get("against") is None or len(e.classes) == 2 else _facts(e, code, ()).after,
+        towards="" if proof.get("against") is None or len(e.classes) == 2 else _facts(e, code).after,
     )
 
 
@@ -223,7 +252,7 @@ def _features(e: Explanation, code: str, names: Sequence[str]) -> tuple[Feature,
 
 def _feature(e: Explanation, code: str, name: str) -> Feature:
     """A feature by name with its words in a language; its noun is its name if it would equal the word for the row."""
-    known = next((f for f in e.words.features if f.name == name), Numeric(name=name))
+    known = next((f for f in e.words.features if f.name == name), None) or Numeric(name=name)
     feature = feature_in(known, e.words.language, code)
     if feature.noun == row_words(e.words, code, e.task)["row"]:
         return replace(feature, noun=languages.load(code).named(name))
@@ -235,13 +264,12 @@ def reason(e: Explanation, code: str) -> str:
     if e.miss is None:
         return ""
     language = languages.load(code)
-    words = row_words(e.words, code, e.task)
 
     def in_words(remedy: Mapping[str, Any]) -> dict[str, Any]:
         if remedy["limit"] == "free":
             return {**remedy, "value": [_feature(e, code, name).noun for name in remedy["value"]]}
         label = remedy["limit"] == "against"
-        return {**remedy, "value": class_word(words, remedy["value"], language)} if label else dict(remedy)
+        return {**remedy, "value": class_words(e.words, remedy["value"], code, e.task)} if label else dict(remedy)
 
     miss = {**e.miss, "ways": [in_words(remedy) for remedy in e.miss.get("ways", ())]}
     most = int(miss.get("most", 0))
@@ -251,7 +279,7 @@ def reason(e: Explanation, code: str) -> str:
     if e.wanted is not None:
         limits = replace(limits, towards=range_words(e.wanted, language))
     elif against is not None and len(e.classes) > 2:
-        limits = replace(limits, towards=class_word(words, against, language))
+        limits = replace(limits, towards=class_words(e.words, against, code, e.task))
     return language.reason(miss, limits)
 
 

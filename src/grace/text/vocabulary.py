@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grace.schema.caching import cached_on_first
 from grace.schema.columns import is_date
 from grace.schema.features import MISSING, WORDS, Categorical, Feature, Floats, Value
 from grace.schema.formatting import decimal
@@ -55,9 +56,10 @@ def predicted(value: float, requested: Range, language: Language) -> str:
     "about 149,990"."""
     exact = decimal(value)
     exponent = int(np.floor(np.log10((requested["spread"] or 1.0) / 1000)))
+    low, high = requested["low"], requested["high"]
     for more in range(MAX_DIGITS):
         rounded = exact.quantize(Decimal(1).scaleb(exponent - more), ROUND_HALF_EVEN)
-        before, after = depth_inside(np.array([value, float(rounded)]), requested) >= 0
+        before, after = ((low is None or x >= low) and (high is None or x <= high) for x in (value, float(rounded)))
         if before == after:
             return language.figure(rounded, rounded, about=rounded != exact)
     return language.figure(exact, exact, about=False)
@@ -68,6 +70,7 @@ NUMBER_OR_BOOL = re.compile(r"[-+]?\d+(\.\d+)?|True|False|true|false")
 UNINFORMATIVE_TARGETS = ("", "class", "classes", "label", "target", "y")
 
 
+@cached_on_first
 def feature_in(feature: Feature, source: str, code: str) -> Feature:
     """The feature with its words in the language `code`; `source` is the language of the schema's words. Phrase, noun
     and labels default to plain names."""
@@ -124,7 +127,8 @@ def with_class_words(
     return replace(schema, class_words={**named, **schema.class_words})
 
 
-def row_words(schema: Schema, code: str, task: str = "classification") -> dict[str, Any]:
+@cached_on_first
+def row_words(schema: Schema, code: str, task: str = "classification") -> Mapping[str, Any]:
     """ROW_WORDS of the schema in the language, by default the language's for the task; "cluster" for clusters."""
     plain = load(code).WORDS
     verb = plain.tasks.get(task, plain.verb)
@@ -145,6 +149,16 @@ def class_word(words: Mapping[str, Any], label: Value, language: Language) -> st
     if words["cluster"]:
         return fill(words["cluster"], label)
     return language.label(caption(words, label, language))
+
+
+def class_words(schema: Schema, label: Value, code: str, task: str) -> str:
+    """The words for a class in a language."""
+    return _class_words(schema, label, type(label), code, task)
+
+
+@cached_on_first
+def _class_words(schema: Schema, label: Value, _: type, code: str, task: str) -> str:
+    return class_word(row_words(schema, code, task), label, load(code))
 
 
 def caption(words: Mapping[str, Any], label: Value, language: Language) -> str:

@@ -1,0 +1,183 @@
+"""The answers of one rank as the fields of explanations. Arrays of the batch are converted once, not row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grace.explain.answer_parts import proof_record
+from grace.explain.explanation import Change
+from grace.pictures.backdrop import MAX_CHANGES_SHOWN, Backdrop
+from grace.pictures.compute_backdrop import compute_backdrop
+from grace.problem.answers import NOT_ASKED, Answers
+from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value
+from grace.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from grace.explain.explanations import Explanations
+
+
+def cell_reader(feature: Feature) -> Callable[[float], Value | None] | None:
+    """A function from the code of a cell to its value, None if the cell is missing; None if the code is the value. A
+    date stays a number."""
+    if isinstance(feature, Categorical):
+        cells = [None if feature.gaps and cell == MISSING else cell for cell in feature.categories]
+        return lambda code: cells[int(code)]
+    missing = feature.missing_code
+    if feature.integer:
+        return lambda code: None if code == missing else int(code) if code.is_integer() else code
+    return (lambda code: None if code == missing else code) if feature.gaps else None
+
+
+class CellReader:
+    """Reads encoded rows of a schema."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.names = schema.names
+        self.readers = [cell_reader(f) for f in schema.features]
+        self._own = [(j, read) for j, read in enumerate(self.readers) if read is not None]
+
+    def row(self, codes: Floats) -> dict[str, Value | None]:
+        """The cells of an encoded row by name."""
+        cells: list[Any] = codes.tolist()
+        for j, read in self._own:
+            cells[j] = read(cells[j])
+        return dict(zip(self.names, cells, strict=True))
+
+
+class Changes:
+    """The changes between encoded rows (n, d), those of a row the largest first."""
+
+    def __init__(self, schema: Schema, reader: CellReader, old: Floats, new: Floats) -> None:
+        self.features = schema.features
+        row, column = np.nonzero(old != new)
+        before, after = old[row, column], new[row, column]
+        sizes = [(f.spread or 1.0, 0.0) if isinstance(f, Numeric) else (1.0, 1.0) for f in schema.features]
+        spread, fixed = np.array(sizes).T  # the size of a change: in spreads for a number, 1 for a category
+        size = np.where(fixed[column] > 0, 1.0, np.abs(after - before) / spread[column])
+        order = np.lexsort((column, -size, row))
+        row, column = row[order], column[order]
+        self.starts: list[int] = np.searchsorted(row, np.arange(len(old) + 1)).tolist()
+        self.columns: list[int] = column.tolist()
+        readers = reader.readers
+        self.old: list[Any]  # None if missing
+        self.new: list[Any]
+        self.old, self.new = (
+            [x if (read := readers[j]) is None else read(x) for j, x in zip(self.columns, codes, strict=True)]
+            for codes in (before[order].tolist(), after[order].tolist())
+        )
+
+    def places(self, i: int) -> list[int]:
+        """The positions of the changes of row i, without those from or to a missing cell."""
+        every = range(self.starts[i], self.starts[i + 1])
+        return [k for k in every if self.old[k] is not None and self.new[k] is not None]
+
+    def of(self, i: int, spans: Floats | None = None) -> tuple[Change, ...]:
+        """The changes of row i, with the spans (d, 2) of numbers; NaN if unknown."""
+        out = []
+        for k in self.places(i):
+            j = self.columns[k]
+            low, high = (np.nan, np.nan) if spans is None else spans[j].tolist()
+            out.append(Change(self.features[j], self.old[k], self.new[k], None if low != low else (low, high)))
+        return tuple(out)
+
+
+class Ranked:
+    """The answers of a batch of one rank: 0 for the first answers, then the alternatives."""
+
+    def __init__(self, batch: Explanations, rank: int, answers: Answers) -> None:
+        self.batch, self.rank, self.answers = batch, rank, answers
+        model = batch.explainer.model
+        self.success: list[bool] = answers.success.tolist()
+        self.distance: list[float] = answers.distance.tolist()
+        scores = answers.before, answers.after
+        self.best = list(zip(*(s.argmax(axis=1).tolist() for s in scores), strict=True))
+        if batch.target_ranges is None and model.has_probabilities:
+            scores = model.probabilities(scores[0]), model.probabilities(scores[1])
+        self.before, self.after = scores
+        self._checks = {name: passed.tolist() for name, passed in answers.checks.items()}
+        self._asked = bool((answers.proof != NOT_ASKED).any())
+
+    @cached_property
+    def moved(self) -> Floats:
+        """The rows after the intervention alone, without its consequences (n, d)."""
+        a = self.answers
+        return np.where(a.followed, a.rows, a.contrast) if a.followed.any() else a.contrast
+
+    @cached_property
+    def changes(self) -> Changes:
+        return Changes(self.batch.schema, self.batch.reader, self.answers.rows, self.moved)
+
+    @cached_property
+    def follow_on(self) -> Changes | None:
+        """The consequences of the changes; None if there are none."""
+        a, batch = self.answers, self.batch
+        if not a.followed.any():
+            return None
+        return Changes(batch.schema, batch.reader, a.rows, np.where(a.followed, a.contrast, a.rows))
+
+    @cached_property
+    def _typical(self) -> tuple[list[int], list[int], list[float]]:
+        """Medians of the new class: the start of each row, and column and median of each that is known."""
+        medians = self.batch.details.class_medians(self.rank, self.answers)
+        row, column = np.nonzero(~np.isnan(medians))
+        starts = np.searchsorted(row, np.arange(len(medians) + 1))
+        return starts.tolist(), column.tolist(), medians[row, column].tolist()
+
+    def predictions(self, i: int) -> tuple[Any, ...]:
+        """The predicted classes of row i, or its predicted numbers, before and after the changes."""
+        if self.batch.target_ranges is not None:
+            return (*self.before[i].tolist(), *self.after[i].tolist())
+        classes, (first, second) = self.batch.classes, self.best[i]
+        return classes[first], classes[second]
+
+    def fields(self, i: int) -> dict[str, Any]:
+        """The fields of the explanation of row i that need no model calls, without the row itself."""
+        batch = self.batch
+        original, contrast = self.predictions(i)
+        sure = batch.common["sure"]
+        return {
+            **batch.common,
+            "follow_on": () if self.follow_on is None else self.follow_on.of(i),
+            "original_class": original,
+            "contrast_class": contrast if self.success[i] else None,
+            "before": tuple(self.before[i].tolist()) if sure else (),
+            "after": tuple(self.after[i].tolist()) if sure else (),
+            "success": self.success[i],
+            "proof": proof_record(batch, i, self.answers) if self._asked else None,
+            "checks": {name: passed[i] for name, passed in self._checks.items()},
+            "distance": self.distance[i],
+            "wanted": None if batch.target_ranges is None else batch.target_ranges[i],
+            "alternatives": (),
+            "make_backdrop": partial(self.backdrop, i),
+        }
+
+    def deferred(self, i: int, proof: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The other fields; `proof` is the record of the proof."""
+        batch = self.batch
+        spans, brittle = batch.details.spans(i, self.rank, self.answers)
+        miss = None if self.success[i] else batch.miss(i)
+        noted = batch.remarks(i, brittle)
+        starts, columns, medians = self._typical
+        here = range(starts[i], starts[i + 1])
+        return {
+            "changes": self.changes.of(i, spans),
+            "miss": miss,
+            "remarks": noted,
+            "typical": {batch.reader.names[columns[k]]: medians[k] for k in here},
+            "words": batch.words(i, self.predictions(i), miss, proof, *noted),
+        }
+
+    def backdrop(self, i: int) -> Backdrop:
+        """What pictures of the explanation of row i show behind the changes."""
+        batch = self.batch
+        old, follow = self.answers.rows[i], batch.consequences
+        shown = [self.changes.columns[k] for k in self.changes.places(i)[:MAX_CHANGES_SHOWN]]
+        leads_to = None if follow is None else lambda rows: follow.retraced(rows, old)
+        wanted = None if batch.target_ranges is None else batch.target_ranges[i]
+        return compute_backdrop(
+            batch.explainer, batch.schema, old, self.moved[i], self.best[i], shown, wanted, leads_to
+        )
