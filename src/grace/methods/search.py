@@ -88,12 +88,12 @@ def with_walks(problem: Problem) -> Tensor:
     if len(left) == 0:
         return found
     part = problem.select(left)
-    owner, rows = [positions(count[left] > 0)], [found[left[count[left] > 0]]]
-    for walked in walks(part):
-        hit = positions((walked != part.rows).any(dim=1))
-        owner.append(hit)
-        rows.append(polish(part.select(hit), walked[hit]))
-    owners, answers = torch.cat(owner), torch.cat(rows)
+    hits = [(positions((walked != part.rows).any(dim=1)), walked) for walked in walks(part)]
+    owner = torch.cat([index for index, _ in hits]) if hits else left[:0]
+    found_by_walks = torch.cat([walked[index] for index, walked in hits]) if hits else part.rows[:0]
+    own = positions(count[left] > 0)
+    answers = torch.cat([found[left[own]], polish(part.select(owner), found_by_walks)])
+    owners = torch.cat([own, owner])
     best = best_of_each(part.select(owners), answers, owners, len(part))
     found[left[owners[best]]] = answers[best]
     return found

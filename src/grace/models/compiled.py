@@ -105,8 +105,8 @@ class Scratch(NamedTuple):
     values: Floats  # (units,) pre-activations at `base` of their layer
     slopes: Floats
     on: Bools
-    crossing: Floats  # where units switch within the current piece of their layer, in rising order
-    crosser: Ints
+    crossing: Floats  # where units switch
+    crosser: Ints  # those that do within the current piece of their layer, in order
     base: Floats  # (H + 1,)
     end: Floats  # (H + 1,) of the current piece of each layer
     crossings: Ints  # (H,) how many, and the next one
@@ -210,6 +210,26 @@ def rounding(net: Layers, low: Floats, high: Floats) -> float:
         weights = net.weights[offset : offset + net.widths[layer] * net.widths[layer + 1]]
         mass = mass @ np.abs(weights).reshape(net.widths[layer], -1) + np.abs(net.biases[units:after])
     return float(ALLOWANCE * (len(low) + net.units[-1]) * np.finfo(np.float64).eps * mass.max())
+
+
+@compiled
+def sort_by(keys: Floats, sign: float, order: Ints, count: int) -> None:
+    """Shell sort of the first indices in `order` by rising keys, or falling ones if the sign is -1; equal ones by
+    index."""
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for a in range(gap, count):
+            index, b = order[a], a
+            key = sign * keys[index]
+            while b >= gap and (
+                sign * keys[order[b - gap]] > key or (sign * keys[order[b - gap]] == key and order[b - gap] > index)
+            ):
+                order[b] = order[b - gap]
+                b -= gap
+            order[b] = index
+        gap //= 3
 
 
 @inlined
@@ -332,9 +352,9 @@ def walk(
         if layer < 0:
             return count
         switch(net, work, layer, here)
-        place = work.next[layer]
-        at = net.units[layer] + place
-        work.end[layer + 1] = work.crossing[at] if place < work.crossings[layer] else work.end[layer]
+        begin, place = net.units[layer], work.next[layer]
+        unit = work.crosser[begin + place] if place < work.crossings[layer] else 0
+        work.end[layer + 1] = work.crossing[begin + unit] if place < work.crossings[layer] else work.end[layer]
         layer += 1
 
 
@@ -353,11 +373,11 @@ def collect(net: Layers, work: Scratch, layer: int, here: float) -> None:
         for u in range(len(values)):  # without branches, which would be mispredicted half of the time
             slope = slopes[u]
             at = max(here, base - values[u] / slope)
-            crossing[found], crosser[found] = at, u
+            crossing[u], crosser[found] = at, u
             found += ((slope < 0.0) == on[u]) & (slope != 0.0) & (at < end)
-        sort_crossings(crossing, crosser, found)
+        sort_by(crossing, 1.0, crosser, found)
     work.crossings[layer], work.next[layer] = found, 0
-    work.end[layer + 1] = crossing[0] if found else end
+    work.end[layer + 1] = crossing[crosser[0]] if found else end
 
 
 @inlined
@@ -387,22 +407,6 @@ def switch(net: Layers, work: Scratch, layer: int, here: float) -> None:
         if later < hidden:
             through(net, later, on, delta, work.delta[1 - turn])
         turn = 1 - turn
-
-
-@inlined
-def sort_crossings(crossing: Floats, crosser: Ints, count: int) -> None:
-    """Shell sort of crossings by place, equal ones by unit."""
-    gap = 1
-    while gap < count // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, count):
-            place, unit, j = crossing[i], crosser[i], i
-            while j >= gap and (crossing[j - gap] > place or (crossing[j - gap] == place and crosser[j - gap] > unit)):
-                crossing[j], crosser[j] = crossing[j - gap], crosser[j - gap]
-                j -= gap
-            crossing[j], crosser[j] = place, unit
-        gap //= 3
 
 
 walk_alone = compiled(walk.py_func)  # type: ignore[attr-defined]

@@ -15,12 +15,14 @@ Result = TypeVar("Result")
 def cached_on_first(
     function: Callable[Concatenate[Owner, Parameters], Result],
 ) -> Callable[Concatenate[Owner, Parameters], Result]:
-    """The function, with its last results cached in its first argument, which need not be hashable, by the other ones,
-    which must be given by position. Callers must not modify the result."""
+    """The function, with its last results cached in its first argument, which need not be hashable, by the other ones;
+    a call with keywords is not cached. Callers must not modify the result."""
     name = f"_{function.__module__}.{function.__qualname__}"
 
     @wraps(function)
     def cached(owner: Owner, /, *args: Parameters.args, **named: Parameters.kwargs) -> Result:
+        if named:
+            return function(owner, *args, **named)
         results = owner.__dict__.get(name)
         if results is None:
             results = owner.__dict__[name] = {}

@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import torch
@@ -139,7 +139,9 @@ def workspace(net: Layers, d: int, most: int) -> Work:
     )
 
 
+@lru_cache(maxsize=8)
 def column_arrays(space: Space) -> Columns:
+    """The columns of a space."""
     counts = [len(space.choices[j]) if j in space.choices else 0 for j in range(len(space.spread))]
     return Columns(
         spread=space.spread.numpy(),

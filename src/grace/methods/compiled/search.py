@@ -14,7 +14,18 @@ import numpy as np
 
 from grace.methods.compiled.goal import CompiledGoal, margin_at
 from grace.methods.compiled.lines import Columns, Lines, Table, cost_of, decimal_step, margin_with, nearest_value
-from grace.models.compiled import Bools, Floats, Ints, Layers, activate, compiled, forward, inlined, move_feature
+from grace.models.compiled import (
+    Bools,
+    Floats,
+    Ints,
+    Layers,
+    activate,
+    compiled,
+    forward,
+    inlined,
+    move_feature,
+    sort_by,
+)
 
 BEAM = 8
 FOLLOWED = 6  # features of a state that are followed along their lines beyond level one
@@ -104,14 +115,10 @@ def pull_back(
         j = features[place]
         without = margin_with(net, goal, i, work.first, j, row[j], x[j], work.lines)
         work.gain[place] = (whole - without) / max(cost_of(columns, j, x[j], row[j]), 1e-300)
-    for a in range(1, count):  # insertion sort by gain
-        b = a
-        while b > 0 and (work.gain[b - 1] < work.gain[b] if reverse else work.gain[b - 1] > work.gain[b]):
-            work.gain[b - 1], work.gain[b] = work.gain[b], work.gain[b - 1]
-            features[b - 1], features[b] = features[b], features[b - 1]
-            b -= 1
+        work.order[place] = place
+    sort_by(work.gain, -1.0 if reverse else 1.0, work.order, count)
     for place in range(count):
-        j = features[place]
+        j = features[work.order[place]]
         old = row[j]
         move_feature(net, work.first, j, old, x[j])
         forward(net, work.first)
@@ -274,7 +281,7 @@ def single_change(
         if work.margin[0, j] > -np.inf:
             cost = cost_of(columns, j, x[j], work.value[0, j])
             work.gain[j] = (work.margin[0, j] - here) / max(cost, 1e-12)
-    order_by_gain(work.gain, work.order, d)
+    sort_by(work.gain, -1.0, work.order, d)
     least, feature, value = np.inf, -1, 0.0
     for place in range(d):
         j = work.order[place]
@@ -291,31 +298,13 @@ def single_change(
     return least
 
 
-@compiled
-def order_by_gain(gain: Floats, order: Ints, count: int) -> None:
-    """Shell sort of places by falling gain, equal ones by place."""
-    gap = 1
-    while gap < count // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for a in range(gap, count):
-            place, b = order[a], a
-            while b >= gap and (
-                gain[order[b - gap]] < gain[place] or (gain[order[b - gap]] == gain[place] and order[b - gap] > place)
-            ):
-                order[b] = order[b - gap]
-                b -= gap
-            order[b] = place
-        gap //= 3
-
-
 @inlined
 def first_beam(table: Table, i: int, work: Work) -> int:
     """The states with one change whose margins are best; returns how many."""
     d = table.rows.shape[1]
     for j in range(d):
         work.order[j] = j
-    order_by_gain(work.margin[0], work.order, d)
+    sort_by(work.margin[0], -1.0, work.order, d)
     width = 0
     while width < min(BEAM, d) and work.margin[0, work.order[width]] > -np.inf:
         j = work.order[width]
@@ -390,7 +379,7 @@ def expand(
     try_ends(net, goal, columns, table, i, b, work.sets[now, b], size, work)
     for j in range(d):
         work.order[j] = j
-    order_by_gain(margin, work.order, d)
+    sort_by(margin, -1.0, work.order, d)
     for place in range(min(FOLLOWED, d)):
         j = work.order[place]
         if margin[j] > -np.inf and columns.begins[j + 1] == columns.begins[j]:
