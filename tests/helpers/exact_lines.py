@@ -9,9 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from grace.models.compiled import Layers, layers_of
+from grace.models.compiled import Floats, Layers, layers_of
 
 Matrix = list[list[Fraction]]
+ALLOWANCE = 16.0  # the bound on rounding, in units of the least double above 1 times the number of terms
 
 
 @dataclass(frozen=True)
@@ -59,3 +60,17 @@ class ExactNetwork:
                         more.append(begin + (end - begin) * left / (left - right))
             points = sorted({*points, *more})
         return points
+
+
+def rounding(net: Layers, low: Floats, high: Floats) -> float:
+    """A bound on the rounding of scores anywhere between two rows: the sum of the absolute values of all their terms,
+    times the number of operations on each and the precision of doubles."""
+    mass = np.abs(net.bias) + np.where(net.begins < 0, np.maximum(np.abs(low), np.abs(high)), 0.0) @ np.abs(net.first)
+    tables = [*(begin for begin in net.begins.tolist() if begin >= 0), len(net.tables)]
+    for begin, end in itertools.pairwise(tables):
+        mass = mass + np.abs(net.tables[begin:end]).max(axis=0)
+    for layer, offset in enumerate(net.offsets.tolist()):
+        units, after = net.units[layer + 1] - net.widths[0], net.units[layer + 2] - net.widths[0]
+        weights = net.weights[offset : offset + net.widths[layer] * net.widths[layer + 1]]
+        mass = mass @ np.abs(weights).reshape(net.widths[layer], -1) + np.abs(net.biases[units:after])
+    return float(ALLOWANCE * (len(low) + net.units[-1]) * np.finfo(np.float64).eps * mass.max())

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exact_lines import ExactNetwork
-from grace.models.compiled import Layers, activate, rounding, scratch, walk_alone
+from exact_lines import ExactNetwork, rounding
+from grace.models.compiled import Layers, activate
+from grace.models.compiled_lines import scratch, walk_alone
 
 
 def followed(net: Layers, row: np.ndarray, j: int, direction: float, reach: float) -> tuple[np.ndarray, np.ndarray]:

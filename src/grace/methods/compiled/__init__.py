@@ -2,7 +2,8 @@
 
 goal     margins, and where they reach the goal along a line
 lines    the nearest value of a single feature
-search   beam search and polish of a row
+polish   an answer made irreducible and near
+search   beam search of a row
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from torch import Tensor
 
 from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Lines, Table
-from grace.methods.compiled.search import BEAM, Work, polish_rows, search_rows
-from grace.models.compiled import Layers, layers_of, scratch
+from grace.methods.compiled.polish import BEAM, Work, polish_rows
+from grace.methods.compiled.search import search_rows
+from grace.models.compiled import Layers, layers_of
+from grace.models.compiled_lines import scratch
 from grace.models.relu import relu_network
 from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Against, Between, Flip, Goal, logit

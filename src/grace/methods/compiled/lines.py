@@ -1,6 +1,6 @@
 """Single features in compiled code: the nearest value that reaches the goal, and the value with the best margin.
 
-A number is followed along its exact line, see `models.compiled`; every category is tried. The nearest value is a
+A number is followed along its exact line, see `models.compiled_lines`; every category is tried. The nearest value is a
 decimal number of as few digits as the feature usually has, and of more only where the span that reaches the goal
 contains none.
 """
@@ -25,14 +25,12 @@ from grace.models.compiled import (
     Floats,
     Ints,
     Layers,
-    Scratch,
-    bound_change,
     compiled,
     forward,
     inlined,
     move_feature,
-    walk,
 )
+from grace.models.compiled_lines import Scratch, bound_change, walk
 
 MORE_DIGITS = 6  # how many digits beyond the usual ones a value may get if nothing coarser works
 MOST_STEPS = 15  # decimal digits of the largest number of steps
