@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exact_lines import ExactNetwork, rounding
-from grace.models.compiled import Layers, activate
+from grace.models.compiled import BLOCK, Layers, activate, forward_block
 from grace.models.compiled_lines import scratch, walk_alone
 
 
@@ -66,6 +66,21 @@ def test_lines_are_exact(
         at = float(abs(value - start[j]))
         mine = [np.interp(at, places, scores[:, k]) for k in range(scores.shape[1])]
         np.testing.assert_allclose(mine, wanted, rtol=0, atol=bound + 1e-300)
+
+
+@settings(max_examples=50)
+@given(networks(), st.integers(1, BLOCK))
+def test_blocks_of_rows_have_the_scores_of_each_row(case: tuple[ExactNetwork, np.ndarray], rows: int) -> None:
+    exact, row = case
+    net = exact.compiled()
+    each = row + np.random.default_rng(rows).normal(size=(rows, len(row)))
+    block, first, last = np.full((net.units[-1], BLOCK), np.nan), net.units[1], net.units[-2]
+    values = np.empty((rows, net.units[-1]))
+    for i in range(rows):
+        activate(net, each[i], values[i])
+    block[:first, :rows] = values[:, :first].T
+    forward_block(net, block, rows)
+    np.testing.assert_allclose(block[last:, :rows].T, values[:, last:], rtol=0, atol=rounding(net, row - 9, row + 9))
 
 
 def test_units_that_switch_together() -> None:

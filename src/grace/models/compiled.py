@@ -14,6 +14,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 F = TypeVar("F", bound=Callable[..., object])
+BLOCK = 64  # rows whose layers are computed together
 
 
 def compiled(function: F) -> F:
@@ -47,6 +48,8 @@ class Layers(NamedTuple):
     units: Ints  # (H + 2,) where the units of each layer begin; the last is their number
     weights: Floats  # of the later layers, each (units, units of the next layer), flat
     offsets: Ints  # (H,) where those of each layer begin
+    positive: Floats  # the weights with zeros for the negative ones,
+    negative: Floats  # and for the positive ones
     last: Floats  # (scores, units of the last hidden layer), the weights of the last layer
     biases: Floats  # of the units of the later layers
     leak: Floats  # (H,) the slope below zero
@@ -73,6 +76,7 @@ def layers_of(
     steepest = np.abs(weight)
     for w, _ in later:
         steepest = np.abs(w) @ steepest
+    weights = np.concatenate([np.zeros(0), *(w.T.ravel() for w, _ in later)])
     return Layers(
         first=np.ascontiguousarray(weight.T, dtype=np.float64),
         bias=np.ascontiguousarray(bias, dtype=np.float64),
@@ -80,8 +84,10 @@ def layers_of(
         begins=begins,
         widths=widths,
         units=np.concatenate([[0], widths.cumsum()]).astype(np.int64),
-        weights=np.concatenate([np.zeros(0), *(w.T.ravel() for w, _ in later)]),
+        weights=weights,
         offsets=np.concatenate([[0], np.cumsum(sizes)])[: len(later)].astype(np.int64),
+        positive=np.maximum(weights, 0.0),
+        negative=np.minimum(weights, 0.0),
         last=np.ascontiguousarray(later[-1][0]) if later else np.zeros((0, 0)),
         biases=np.concatenate([np.zeros(0), *(b for _, b in later)]),
         leak=np.zeros(len(later)) if leak is None else np.asarray(leak, dtype=np.float64),
@@ -148,6 +154,36 @@ def forward(net: Layers, values: Floats) -> None:
                 for q in range(width):
                     out[q] += value * weights[q]
             at += width
+
+
+@compiled
+def forward_block(net: Layers, values: Floats, rows: int) -> None:
+    """All later layers of some rows from the pre-activations (units, BLOCK) of the first; the scores come last. Those
+    of hidden units are overwritten by their activations. Rows are the fast axis: no step depends on the data."""
+    for layer in range(len(net.leak)):
+        begin, after, width, leak = net.units[layer], net.units[layer + 1], net.widths[layer + 1], net.leak[layer]
+        count = after - begin
+        for u in range(begin, after):
+            unit = values[u]
+            for c in range(rows):
+                unit[c] = unit[c] if unit[c] > 0.0 else leak * unit[c]
+        for q in range(width):
+            out, at = values[after + q], net.offsets[layer] + q
+            for c in range(rows):
+                out[c] = net.biases[after - net.widths[0] + q]
+            for u in range(begin, after - count % 4, 4):  # four units at a time: each sum is stored once
+                a, b, c0, d = values[u], values[u + 1], values[u + 2], values[u + 3]
+                wa, wb, wc, wd = (
+                    net.weights[at], net.weights[at + width], net.weights[at + 2 * width], net.weights[at + 3 * width]
+                )  # fmt: skip
+                for c in range(rows):
+                    out[c] += (a[c] * wa + b[c] * wb) + (c0[c] * wc + d[c] * wd)
+                at += 4 * width
+            for u in range(after - count % 4, after):
+                a, wa = values[u], net.weights[at]
+                for c in range(rows):
+                    out[c] += a[c] * wa
+                at += width
 
 
 @compiled

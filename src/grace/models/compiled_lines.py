@@ -95,18 +95,16 @@ def bound_change(net: Layers, start: Floats, j: int, step: float, lower: Floats,
             next_low[q] = next_high[q] = 0.0
         at = net.offsets[layer]
         for u in range(len(units)):
-            fall, rise = low[u], high[u]
-            row = net.weights[at : at + width]
-            if fall != 0.0 and rise != 0.0:
+            fall, rise = low[u], high[u]  # not above and not below zero
+            positive, negative = net.positive[at : at + width], net.negative[at : at + width]
+            if rise > 0.0:
                 for q in range(width):
-                    one, other = fall * row[q], rise * row[q]
-                    next_low[q] += min(one, other)
-                    next_high[q] += max(one, other)
-            elif fall + rise != 0.0:
+                    next_low[q] += rise * negative[q]
+                    next_high[q] += rise * positive[q]
+            if fall < 0.0:
                 for q in range(width):
-                    one = (fall + rise) * row[q]
-                    next_low[q] += min(one, 0.0)
-                    next_high[q] += max(one, 0.0)
+                    next_low[q] += fall * positive[q]
+                    next_high[q] += fall * negative[q]
             at += width
         low, next_low = next_low, low
         high, next_high = next_high, high

@@ -23,7 +23,7 @@ from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Lines, Table
 from grace.methods.compiled.polish import BEAM, Work, polish_rows
 from grace.methods.compiled.search import search_rows
-from grace.models.compiled import Layers, layers_of
+from grace.models.compiled import BLOCK, Layers, layers_of
 from grace.models.compiled_lines import scratch
 from grace.models.relu import relu_network
 from grace.problem.cancellation import check_cancelled
@@ -67,7 +67,7 @@ def ready() -> None:
         goal = CompiledGoal(RANGE, whole[:0], none, none, 1.0, -np.inf, none)
         columns = Columns(none, none, whole[:0], none > 0, none > 0, whole, none, 1.0)
         table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
-        work = workspace(net, 1, 1)
+        work = workspace(net, columns, 1, 1)
         search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
         polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
     finally:
@@ -82,7 +82,7 @@ def _over_rows(problem: Problem, run: Callable[[Arrays, int, int, Work], None]) 
     n, d = problem.rows.shape
     arrays = problem_arrays(problem, network.compiled)
     threads = min(torch.get_num_threads(), -(-n // ROWS))
-    spare = [workspace(arrays[0], d, problem.max_features) for _ in range(max(1, threads))]
+    spare = [workspace(arrays[0], arrays[2], d, problem.max_features) for _ in range(max(1, threads))]
 
     def part(begin: int) -> None:
         work = spare.pop()
@@ -112,12 +112,14 @@ def problem_arrays(problem: Problem, net: Layers) -> Arrays:
     return net, goal_arrays(problem.goal, net), column_arrays(space), Table(*rows)
 
 
-def workspace(net: Layers, d: int, most: int) -> Work:
+def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
     units, classes, pieces = int(net.units[-1]), int(net.widths[-1]), PIECES * int(net.units[-1])
+    moves = int(np.maximum(np.diff(columns.begins), 2).sum())
     lines = Lines(
         scratch(net),
         np.empty(pieces),
         np.empty((pieces, classes)),
+        np.empty(pieces),
         np.empty(units),
         *(np.empty(classes) for _ in range(3)),
     )
@@ -128,6 +130,10 @@ def workspace(net: Layers, d: int, most: int) -> Work:
         layers=np.empty((BEAM, units)),
         margin=np.empty((BEAM, d)),
         value=np.empty((BEAM, d)),
+        moved=np.empty(moves, dtype=np.int64),
+        moved_to=np.empty(moves),
+        moved_margin=np.empty(moves),
+        block=np.zeros((units, BLOCK)),
         gain=np.empty(d),
         order=np.empty(d, dtype=np.int64),
         begun=np.empty(d),

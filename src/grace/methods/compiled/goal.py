@@ -161,11 +161,13 @@ def border(
 
 
 @inlined
-def may_reach(goal: CompiledGoal, i: int, scores: Floats, piece: int, threshold: float) -> bool:
-    """False only if no class that counts leads the class to leave, or the class to reach some other, anywhere on a
-    piece: their differences are linear."""
+def may_reach(goal: CompiledGoal, i: int, scores: Floats, margins: Floats, piece: int, threshold: float) -> bool:
+    """False only if the margin is below a threshold all over a piece, at whose ends the margins are given. That of a
+    range with one end is linear; between classes, no class that counts leads the class to leave, or the class to reach
+    does not lead some other: their differences are linear."""
     if goal.kind == RANGE:
-        return True
+        two_sided = goal.low[i] > -np.inf and goal.high[i] < np.inf
+        return two_sided or max(margins[piece], margins[piece + 1]) >= threshold
     target = goal.target[i]
     for c in range(scores.shape[1]):
         if c != target:

@@ -67,6 +67,7 @@ class Lines(NamedTuple):
     scratch: Scratch
     places: Floats  # (P,) breakpoints
     scores: Floats  # (P, classes)
+    margins: Floats  # (P,)
     values: Floats  # (units,) of a single trial
     trial: Floats  # (classes,)
     lower: Floats  # (classes,)
@@ -149,7 +150,8 @@ def nearest_value(
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """The nearest value of feature j with which row i reaches the goal, and its cost; then the best margin on the line,
     and where. `start` are the pre-activations with the row's own value. What costs more than `limit` is left out, and
-    so is a line whose margins are all below what is `useful`. NaN where there is no value."""
+    so is a line whose margins are all below what is `useful`. NaN where there is no value, and for the nearest one if
+    the tolerance is infinite, which looks for the best margin alone."""
     x, best, best_value = table.rows[i, j], -np.inf, np.nan
     found, cost = np.nan, limit
     if columns.begins[j + 1] > columns.begins[j]:
@@ -189,6 +191,8 @@ def nearest_value(
         margin, value = best_on_line(goal, columns, i, j, x, direction, max(begin, 0.0), count, lines)
         if margin > best:
             best, best_value = margin, value
+        if tolerance == np.inf:
+            continue
         value = nearest_on_line(net, goal, columns, i, j, start, x, direction, max(begin, 0.0), count, tolerance, lines)
         if not np.isnan(value):
             price = cost_of(columns, j, x, value)
@@ -202,20 +206,20 @@ def best_on_line(
     goal: CompiledGoal, columns: Columns, i: int, j: int, x: float, direction: float, begin: float, count: int,
     lines: Lines,
 ) -> tuple[float, float]:  # fmt: skip
-    """The breakpoint with the largest margin, of a whole number the best whole number beside one."""
-    places, scores, classes = lines.places, lines.scores, lines.scores.shape[1]
+    """The breakpoint with the largest margin, of a whole number the best whole number beside one; the margins of all
+    breakpoints are kept."""
+    places, scores, margins, classes = lines.places, lines.scores, lines.margins, lines.scores.shape[1]
     best, value = -np.inf, np.nan
+    for p in range(count):
+        margins[p] = margin_at(goal, i, scores[p], 0, classes)
+    if not columns.whole[j]:
+        for p in range(1, count):
+            if margins[p] > best and places[p] >= begin:
+                best, value = margins[p], x + direction * places[p]
+        return best, value
     for p in range(1, count):
-        if places[p] < begin:
-            continue
-        if not columns.whole[j]:
-            margin = margin_at(goal, i, scores[p], 0, classes)
-            if margin > best:
-                best, value = margin, x + direction * places[p]
-            continue
-        near = x + direction * places[p - 1]
+        near, end = x + direction * places[p - 1], x + direction * places[p]
         for side in range(2):  # the first and the last whole number on the piece
-            end = x + direction * places[p]
             whole = (np.ceil(near) if direction > 0 else np.floor(near)) if side == 0 else (
                 np.floor(end) if direction > 0 else np.ceil(end))  # fmt: skip
             share = (whole - near) / (end - near)
@@ -236,7 +240,7 @@ def nearest_on_line(
     """The nearest value that can be said in a span that reaches the goal, for any class that counts."""
     nearest, reachable = np.nan, False
     for p in range(count - 1):
-        reachable = reachable or may_reach(goal, i, lines.scores, p, tolerance)
+        reachable = reachable or may_reach(goal, i, lines.scores, lines.margins, p, tolerance)
     if not reachable:
         return nearest
     targets = 1 if goal.kind == RANGE else lines.scores.shape[1]
@@ -260,7 +264,7 @@ def nearest_of_class(
     since, until = np.nan, np.nan  # the span that reaches up to the current piece
     for p in range(count):
         first, last = 1.0, 0.0
-        if p + 1 < count and may_reach(goal, i, scores, p, threshold):
+        if p + 1 < count and may_reach(goal, i, scores, lines.margins, p, threshold):
             first, last = part_of_piece(goal, i, k, scores, p, threshold, lines.trial)
         goes_on = first == 0.0 and last >= 0.0
         if not np.isnan(since) and not (goes_on and until == places[p]):

@@ -34,8 +34,12 @@ class Work(NamedTuple):
     layers: Floats  # (BEAM, units) pre-activations of each state
     margin: Floats  # (BEAM, d) the best margin found by one more move,
     value: Floats  # and its value
+    moved: Ints  # (M,) the feature of each of up to M single moves,
+    moved_to: Floats  # its new value,
+    moved_margin: Floats  # and the margin then
+    block: Floats  # (units, BLOCK)
     gain: Floats  # (d,)
-    order: Ints  # (max(d, BEAM * d),)
+    order: Ints  # (d,)
     begun: Floats  # (d,) a row that is polished, before,
     current: Floats  # and as it is tried
     first: Floats  # (units,) its pre-activations,

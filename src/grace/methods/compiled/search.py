@@ -11,9 +11,21 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.compiled.goal import CompiledGoal, margin_at
-from grace.methods.compiled.lines import Columns, Table, cost_of, margin_with, nearest_value
+from grace.methods.compiled.lines import Columns, Table, cost_of, nearest_value
 from grace.methods.compiled.polish import BEAM, Work, distance, margin_of, pull_back_both_ways, tighten
-from grace.models.compiled import Floats, Ints, Layers, activate, compiled, forward, inlined, move_feature, sort_by
+from grace.models.compiled import (
+    BLOCK,
+    Floats,
+    Ints,
+    Layers,
+    activate,
+    compiled,
+    forward,
+    forward_block,
+    inlined,
+    move_feature,
+    sort_by,
+)
 
 FOLLOWED = 6  # features of a state that are followed along their lines beyond level one
 FINALISTS = 6  # sets of features that are polished since they should cost least,
@@ -37,9 +49,9 @@ def search_rows(
                 break
             for b in range(width):
                 if level > 2:
-                    ascend(net, goal, columns, table, i, b, now, level - 1, tolerance, work)
+                    ascend(net, goal, columns, table, i, b, now, level - 1, work)
                 activate(net, work.states[now, b], work.layers[b])
-                expand(net, goal, columns, table, i, b, now, level - 1, tolerance, work)
+                expand(net, goal, columns, table, i, b, now, level - 1, work)
             least = finish(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
             if level < most:
                 width = next_beam(table, i, now, width, level, work)
@@ -107,9 +119,8 @@ def first_beam(table: Table, i: int, work: Work) -> int:
 
 @inlined
 def ascend(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int,
-    tolerance: float, work: Work,
-) -> None:  # fmt: skip
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int, work: Work
+) -> None:
     """Coordinate ascent: each changed feature of a state in turn takes the value with the best margin on its line."""
     state, x = work.states[now, b], table.rows[i]
     for place in range(size):
@@ -119,7 +130,7 @@ def ascend(
         move_feature(net, work.first, j, old, x[j])
         forward(net, work.first)
         _, _, best, where = nearest_value(
-            net, goal, columns, table, i, j, work.first, np.inf, margin, tolerance, work.lines
+            net, goal, columns, table, i, j, work.first, np.inf, margin, np.inf, work.lines
         )
         state[j] = where if best > margin + 1e-9 else old
 
@@ -138,7 +149,7 @@ def try_ends(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, used: Ints, size: int, work: Work
 ) -> None:
     """The best margin that each further feature brings to a state at the ends of its range or among its categories."""
-    x, margin, value, start = table.rows[i], work.margin[b], work.value[b], work.layers[b]
+    x, margin, value, count = table.rows[i], work.margin[b], work.value[b], 0
     for j in range(len(x)):
         margin[j] = -np.inf
         if (size == 0 or work.tried[j]) and allowed(table, i, j, used, size):
@@ -148,16 +159,46 @@ def try_ends(
                 if size > 0 and last == first and (new < x[j]) != (work.end[j] < x[j]):
                     continue
                 if new != x[j] and table.low[i, j] <= new <= table.high[i, j]:
-                    brings = margin_with(net, goal, i, start, j, x[j], new, work.lines)
-                    if brings > margin[j]:
-                        margin[j], value[j] = brings, new
+                    work.moved[count], work.moved_to[count] = j, new
+                    count += 1
+    margins_of_moves(net, goal, table, i, work.layers[b], count, work)
+    for c in range(count):
+        j = work.moved[c]
+        if work.moved_margin[c] > margin[j]:
+            margin[j], value[j] = work.moved_margin[c], work.moved_to[c]
+
+
+@inlined
+def margins_of_moves(
+    net: Layers, goal: CompiledGoal, table: Table, i: int, start: Floats, count: int, work: Work
+) -> None:
+    """The margins after each of so many single moves of row i from a state whose pre-activations are `start`."""
+    hidden, values, trial = len(net.leak), work.block, work.lines.trial
+    scores = net.units[hidden]
+    for begin in range(0, count, BLOCK):
+        size = min(BLOCK, count - begin)
+        for c in range(size):
+            j, new = work.moved[begin + c], work.moved_to[begin + c]
+            at = net.begins[j]
+            if at >= 0:
+                before, after = net.tables[at + np.int64(table.rows[i, j])], net.tables[at + np.int64(new)]
+                for u in range(len(before)):
+                    values[u, c] = start[u] + (after[u] - before[u])
+            else:
+                weights, step = net.first[j], new - table.rows[i, j]
+                for u in range(len(weights)):
+                    values[u, c] = start[u] + step * weights[u]
+        forward_block(net, values, size)
+        for c in range(size):
+            for k in range(len(trial)):
+                trial[k] = values[scores + k, c]
+            work.moved_margin[begin + c] = margin_at(goal, i, trial, 0, len(trial))
 
 
 @inlined
 def expand(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int,
-    tolerance: float, work: Work,
-) -> None:  # fmt: skip
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int, work: Work
+) -> None:
     """The best margin that each further feature brings to a state: at the ends of its range or among its categories,
     and for the most promising ones anywhere on their lines."""
     d, margin = table.rows.shape[1], work.margin[b]
@@ -169,7 +210,7 @@ def expand(
         j = work.order[place]
         if margin[j] > -np.inf and columns.begins[j + 1] == columns.begins[j]:
             _, _, best, where = nearest_value(
-                net, goal, columns, table, i, j, work.layers[b], np.inf, margin[j], tolerance, work.lines
+                net, goal, columns, table, i, j, work.layers[b], np.inf, margin[j], np.inf, work.lines
             )
             if best > margin[j]:
                 margin[j], work.value[b, j] = best, where
