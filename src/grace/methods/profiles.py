@@ -1,16 +1,16 @@
 """How the goal's margin goes as one feature alone moves through its range.
 
-Along one feature a ReLU network is piecewise linear. Its breakpoints are where a unit of the first layer switches on or
-off, and, between two of these, where a unit of a later layer does; at most one per unit and piece, as each is linear
-there. The margin of one class over the others is a minimum of linear functions on every piece, hence concave: it is at
-least the straight line between two breakpoints, so that what holds at both holds between them. Any other model is asked
-on a grid, and nothing is said about what lies between its points.
+Along one feature a ReLU network is piecewise linear, and all of its breakpoints are known, see `models.compiled_lines`.
+The margin of one class over the others is a minimum of linear functions on every piece, hence concave: it is at least
+the straight line between two breakpoints, so that what holds at both holds between them. Any other model is asked on a
+grid, and nothing is said about what lies between its points.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -78,21 +78,21 @@ def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
     if isinstance(goal, Flip):
         chosen = torch.where(goal.decided(scores), scores.argmax(dim=1), goal.margins(scores).argmax(dim=1))
         goal = Against(chosen, goal.confidence, goal.shift)
-    network = relu_network(problem.model)
-    exact = network is not None and (isinstance(goal, Against) or problem.model.task == "regression")
     low, high, value = (t.gather(1, column[:, None]) for t in (problem.low, problem.high, rows))
     room = FARTHEST * problem.space.spread[column][:, None]
     low, high = torch.maximum(low, value - room), torch.minimum(high, value + room)
-    parts, width = [], _width(problem, network if exact else None)
+    network = relu_network(problem.model)
+    exact = network is not None and (isinstance(goal, Against) or problem.model.task == "regression")
+    line_bytes = 8 * ASKED * (1 if exact else problem.rows.shape[1])
+    parts = []
     for here in torch.split(
-        torch.arange(len(rows), device=rows.device), max(1, at_once(CHUNK_BYTES, rows.device) // width)
+        torch.arange(len(rows), device=rows.device), max(1, at_once(CHUNK_BYTES, rows.device) // line_bytes)
     ):
         ends = (low[here], high[here], value[here])
         if exact:
             assert network is not None
-            line = _Line(network, network.first(rows[here]), network.weight.T[column[here]], value[here])
-            points = line.breakpoints(*ends)
-            margin = goal.select(here).margin(line.scores(points))
+            points, scores = _exact(network, rows[here], column[here], *ends)
+            margin = goal.select(here).margin(scores)
         else:
             points = _grid(problem, column[here], *ends)
             margin = _asked(problem.select(here), goal.select(here), rows[here], column[here], points)
@@ -102,56 +102,23 @@ def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
     return Profiles(column, points, margin, problem.model.tolerance, exact)
 
 
-def _width(problem: Problem, network: ReluNetwork | None) -> int:
-    """Bytes that a line takes."""
-    if network is None:
-        return 8 * ASKED * problem.rows.shape[1]
-    units = [len(network.bias), *(len(bias) for _, bias in network.later)]
-    return 8 * 4 * sum(units) * max(units)
+def _exact(
+    network: ReluNetwork, rows: Tensor, column: Tensor, low: Tensor, high: Tensor, value: Tensor
+) -> tuple[Tensor, Tensor]:
+    """All breakpoints (N, P) and the scores (N, P, classes) there; a row's value may lie outside the range."""
+    from grace.methods.compiled.profiles import scores_along  # numba takes a second to import
+
+    ends = torch.minimum(low, value)[:, 0], torch.maximum(high, value)[:, 0]
+    at, places, first, last = (t.cpu().numpy() for t in (rows, column, *ends))
+    points, scores = scores_along(network.compiled, at, places, first, last)
+    if scores.shape[2] == 1 and len(network.later[-1][1]) == 2:  # the lead of the second of two classes
+        scores = np.concatenate([np.zeros_like(scores), scores], axis=2)
+    return torch.as_tensor(points, device=rows.device), torch.as_tensor(scores, device=rows.device)
 
 
 def _padded(values: Tensor, most: int) -> Tensor:
     """Values (N, P) with the last repeated."""
     return torch.cat([values, values[:, -1:].expand(-1, most - values.shape[1])], dim=1)
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A ReLU network along single features: the first layer (N, h) at one value (N, 1), and its slopes (N, h)."""
-
-    network: ReluNetwork
-    start: Tensor
-    slope: Tensor
-    value: Tensor
-
-    def first(self, points: Tensor) -> Tensor:
-        return torch.addcmul(self.start[:, None], (points - self.value)[:, :, None], self.slope[:, None])
-
-    def scores(self, points: Tensor) -> Tensor:
-        return self.network.rest(self.first(points))
-
-    def breakpoints(self, low: Tensor, high: Tensor, value: Tensor) -> Tensor:
-        """The ends of the range, the value, and all breakpoints between (N, P), sorted, the last repeated."""
-        switch = self.value - self.start / self.slope
-        points = _sorted(torch.cat([low, high, value], dim=1), switch, low, high)
-        for depth in range(1, len(self.network.later)):
-            z = self.first(points)
-            for weight, bias in self.network.later[:depth]:
-                z = torch.nn.functional.linear(z.relu_(), weight, bias)
-            begin, end = z[:, :-1], z[:, 1:]
-            share = begin / (begin - end)
-            crossing = points[:, :-1, None] + share * points.diff(dim=1)[:, :, None]
-            crossing = torch.where(begin.sign() * end.sign() < 0, crossing, torch.nan)
-            points = _sorted(points, crossing.flatten(1), low, high)
-        return points
-
-
-def _sorted(points: Tensor, more: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Points (N, P) and those of some more (N, m) that lie within the range, in rising order, as few as need be."""
-    inside = (more > low) & (more < high)  # NaN is not
-    found = torch.where(inside, more, high).sort(dim=1).values
-    count = int(inside.sum(dim=1).max()) if len(more) else 0
-    return torch.cat([points, found[:, :count]], dim=1).sort(dim=1).values
 
 
 def _grid(problem: Problem, column: Tensor, low: Tensor, high: Tensor, value: Tensor) -> Tensor:

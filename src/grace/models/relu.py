@@ -83,11 +83,11 @@ class ReluNetwork:
         """The network for compiled code; two classes are one score, the lead of the second."""
         from grace.models.compiled import layers_of  # numba takes a second to import
 
-        *hidden, (weight, bias) = [(w.numpy(), b.numpy()) for w, b in self.later]
+        *hidden, (weight, bias) = [(w.cpu().numpy(), b.cpu().numpy()) for w, b in self.later]
         if len(bias) == 2:
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
-        tables = {j: table.numpy() for j, table in self.tables.items()}
-        return layers_of(self.weight.numpy(), self.bias.numpy(), tables, [*hidden, (weight, bias)])
+        tables = {j: table.cpu().numpy() for j, table in self.tables.items()}
+        return layers_of(self.weight.cpu().numpy(), self.bias.cpu().numpy(), tables, [*hidden, (weight, bias)])
 
     def single(self) -> ReluNetwork:
         """The same network in single precision."""

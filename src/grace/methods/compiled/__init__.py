@@ -3,7 +3,9 @@
 goal     margins, and where they reach the goal along a line
 lines    the nearest value of a single feature
 polish   an answer made irreducible and near
+profiles all breakpoints of a line
 search   beam search of a row
+threads  compiled functions over many rows
 """
 
 from __future__ import annotations
