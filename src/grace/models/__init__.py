@@ -2,6 +2,7 @@
 
 base                Model, the protocol; wrapping finds the kind of a user's object
 network             the paper's network; torch wraps any torch module
+scaling             a user's encode function as factors and offsets
 relu                a ReLU network as a function of the features; gpu_layout and kernels are for GPUs
 compiled            ReLU networks in compiled code; compiled_lines, exact lines along single features
 predictor           any black box with `predict`; finite_differences are its gradients

@@ -151,7 +151,7 @@ def recorded(margins: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:
     return torch.stack(grads, dim=1)
 
 
-LAYERS = (nn.Sequential, nn.Linear, nn.ReLU, nn.Identity, nn.Dropout, nn.Flatten)
+LAYERS = (nn.Sequential, nn.Linear, nn.ReLU, nn.LeakyReLU, nn.BatchNorm1d, nn.Identity, nn.Dropout, nn.Flatten)
 PARTS_OF_NETWORK = (nn.ModuleList, nn.Linear, nn.Embedding)
 BUFFERS = {"numeric", "centre", "scale"}  # of a Network
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -170,7 +170,10 @@ def is_plain(module: nn.Module) -> bool:
         if set(module._buffers) != BUFFERS or not _untouched(module):
             return False
     kinds = PARTS_OF_NETWORK if own else LAYERS
-    return all(type(part) in kinds and not part._buffers and _untouched(part) for part in parts)
+    return all(
+        type(part) in kinds and (not part._buffers or type(part) is nn.BatchNorm1d) and _untouched(part)
+        for part in parts
+    )
 
 
 def _untouched(part: nn.Module) -> bool:
@@ -181,7 +184,7 @@ def _untouched(part: nn.Module) -> bool:
     kind = type(part)
     if any(callable(getattr(kind, name, None)) for name in held):
         return False
-    known = ("weight", "bias") if kind in (nn.Linear, nn.Embedding) else ()
+    known = ("weight", "bias") if kind in (nn.Linear, nn.Embedding, nn.BatchNorm1d) else ()
     if any(name not in known for name in part._parameters):
         return False
     tensors = chain(part._parameters.values(), part._buffers.values())

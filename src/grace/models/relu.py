@@ -7,7 +7,7 @@ be stated feature by feature.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from grace.models.checking import differs
 from grace.models.gpu_layout import GpuLayout, usable
 from grace.models.grouped import Grouped
 from grace.models.network import Layout, Network
+from grace.models.scaling import scaling_of
 from grace.models.torch import TorchModel
 from grace.schema.features import Categorical
 
@@ -129,13 +130,13 @@ def check_layers(model: Model, rows: Tensor) -> None:
 
 
 def _of_torch(model: TorchModel, features: int) -> ReluNetwork | None:
-    if not model.plain or model.outputs != "logits":
+    if not model.has_plain_layers or model.outputs != "logits":
         return None
     module = model.module
     with torch.no_grad():
-        if isinstance(module, Network):
+        if isinstance(module, Network) and model.encode is None:
             return _of_layout(model.layout or module.layout(detached=True, shift=model.shift), features)
-        return _of_sequential(module, model) if isinstance(module, nn.Sequential) else None
+        return _of_sequential(module, model, features) if isinstance(module, nn.Sequential) else None
 
 
 def _of_group(model: Grouped) -> ReluNetwork | None:
@@ -167,19 +168,15 @@ def _of_layout(layout: Layout, features: int) -> ReluNetwork:
     return _with_hidden_layer(ReluNetwork(full, bias, tables, tuple(later)))
 
 
-def _of_sequential(module: nn.Sequential, model: TorchModel) -> ReluNetwork | None:
-    """Linear layers with a ReLU after each but the last; dropout and identities do nothing when read."""
-    parts = [m for m in module if not isinstance(m, nn.Identity | nn.Dropout | nn.Flatten)]
-    linear, between = parts[0::2], parts[1::2]
-    if len(parts) % 2 == 0 or not all(isinstance(m, nn.ReLU) for m in between):
+Affine = tuple[Tensor, Tensor]  # weights (out, in) and biases (out,)
+
+
+def _of_sequential(module: nn.Sequential, model: TorchModel, features: int) -> ReluNetwork | None:
+    """Linear layers with a ReLU or leaky ReLU between them, and normalisation and scaling anywhere; dropout and
+    identities do nothing when read."""
+    layers = _layers(module, model, features)
+    if layers is None:
         return None
-    layers: list[tuple[Tensor, Tensor]] = []
-    for layer in linear:
-        if not isinstance(layer, nn.Linear):
-            return None
-        weight = layer.weight.detach().double()
-        bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().double()
-        layers.append((weight, bias))
     weight, bias = layers[-1]
     if len(weight) == 1 and len(model.classes) == 2:  # a single logit
         layers[-1] = (torch.cat([0 * weight, weight]), torch.cat([0 * bias, bias]))
@@ -196,6 +193,60 @@ def _of_sequential(module: nn.Sequential, model: TorchModel) -> ReluNetwork | No
         weight = weight.clone()
         weight[:, list(tables)] = 0
     return _with_hidden_layer(ReluNetwork(weight, bias, tables, tuple(layers[1:])))
+
+
+def _layers(module: nn.Sequential, model: TorchModel, features: int) -> list[Affine] | None:
+    """The affine maps before, between and after the ReLUs of a module, or None if it has other parts. A leaky ReLU is
+    two units: relu(z) - slope relu(-z)."""
+    layers: list[Affine] = []
+    eye = torch.eye(features, dtype=torch.float64, device=model.device)
+    current = eye, eye[0] * 0
+    if model.encode is not None:
+        scaling = scaling_of(model.encode, features)
+        if scaling is None:
+            return None
+        current = torch.diag(scaling[0]).to(eye.device), scaling[1].to(eye.device)
+    for part in _flat(module):
+        if isinstance(part, nn.Linear):
+            weight = part.weight.detach().double()
+            current = _after(current, (weight, 0 * weight[:, 0] if part.bias is None else part.bias.detach().double()))
+        elif isinstance(part, nn.BatchNorm1d):
+            if part.running_mean is None or part.running_var is None:  # it would depend on the other rows
+                return None
+            factor = (part.running_var.double() + part.eps).rsqrt()
+            factor = factor if part.weight is None else factor * part.weight.detach().double()
+            offset = -part.running_mean.double() * factor
+            current = _after(
+                current, (torch.diag(factor), offset if part.bias is None else offset + part.bias.detach().double())
+            )
+        elif isinstance(part, nn.ReLU | nn.LeakyReLU):
+            eye = torch.eye(len(current[1]), dtype=torch.float64, device=model.device)
+            slope = part.negative_slope if isinstance(part, nn.LeakyReLU) else 0.0
+            layers.append(current if slope == 0 else (torch.cat([current[0], -current[0]]), current[1].repeat(2)))
+            if slope:
+                layers[-1][1][len(eye) :].neg_()
+                eye = torch.cat([eye, -slope * eye], dim=1)
+            current = eye, 0 * eye[:, 0]
+        elif not isinstance(part, nn.Identity | nn.Dropout | nn.Flatten):
+            return None
+    return [*layers, current]
+
+
+def _flat(module: nn.Sequential) -> Iterator[nn.Module]:
+    """The parts in the order in which they are applied; one that is used twice comes twice."""
+    for part in module:
+        if isinstance(part, nn.Sequential):
+            yield from _flat(part)
+        else:
+            yield part
+
+
+def _after(first: Affine, second: Affine) -> Affine:
+    """One affine map after another; exact where the first is the identity."""
+    (weight, bias), (later_weight, later_bias) = first, second
+    if later_weight.shape[1] == len(weight) and torch.equal(weight, torch.eye(*weight.shape).to(weight)):
+        return later_weight, later_bias if not bias.any() else later_weight @ bias + later_bias
+    return later_weight @ weight, later_weight @ bias + later_bias
 
 
 def _with_hidden_layer(network: ReluNetwork) -> ReluNetwork:

@@ -137,7 +137,12 @@ class TorchModel(Model):
     @property
     def plain(self) -> bool:
         """Whether the scores are what the layers of the module say, so that they can be read off."""
-        return self.reads_layers and self.encode is None and is_plain(self.module)
+        return self.encode is None and self.has_plain_layers
+
+    @property
+    def has_plain_layers(self) -> bool:
+        """Whether the module computes what its layers say, of rows that `encode` may have scaled."""
+        return self.reads_layers and is_plain(self.module)
 
     @property
     def network(self) -> Network | None:

@@ -54,6 +54,6 @@ def network_of(problem: Problem) -> ReluNetwork:
     network = relu_network(problem.model)
     if network is None:
         raise GraceError(
-            "a proof needs a network of Linear and ReLU layers: one trained here, or nn.Sequential without encode"
+            "a proof needs a network of Linear and ReLU layers: trained here, or nn.Sequential whose encode only scales"
         )
     return network

@@ -106,7 +106,7 @@ ERRORS: Mapping[str, str] = {
     "feature {name!r} has no finite range, which a proof needs; give it low and high in the schema": (
         "Merkmal „{name}“ hat keinen endlichen Bereich, den ein Beweis braucht; im Schema low und high angeben"
     ),
-    "a proof needs a network of Linear and ReLU layers: one trained here, or nn.Sequential without encode": (
+    "a proof needs a network of Linear and ReLU layers: trained here, or nn.Sequential whose encode only scales": (
         "ein Beweis braucht ein Netz aus Linear- und ReLU-Schichten"
     ),
     "prove= is about a single network and its scores; leave it or {name}= out": (
