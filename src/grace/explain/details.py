@@ -43,8 +43,6 @@ class Details:
         self.queries = 0  # rows that a black box was queried for
         self._medians: dict[int, Floats] = {}
         self._spans: dict[tuple[int, int], tuple[Floats, dict[int, list[int]]]] = {}
-        if not batch.explainer.model.black_box:
-            self.class_medians(0, batch.answers)
 
     @cached_property
     def diagnosis(self) -> dict[int, list[LimitChange]]:

@@ -215,18 +215,26 @@ class Explainer:
         if filled.any():
             encoded = imputed(schema.features, encoded)
         queries = queries_so_far(self.model)
-        x = self.tensor(encoded)
-        scores = checked_scores(self.model, x) if chosen.max_calls and isinstance(self.model, Predictor) else None
+        x = self.tensor(encoded).clone(memory_format=torch.contiguous_format)
+        step = 1
+        if len(x) > 1:
+            background = self._view.background_rows if METHODS[chosen.method].wants_background else None
+            known = 0 if background is None else len(background.rows)
+            step = rows_at_once(self.model, self._space(schema), known, chosen)
+        black_box = isinstance(self.model, Predictor)
+        once = len(x) <= step and not black_box  # all in one chunk, which is then scored once
+        scores = checked_scores(self.model, x) if once or (chosen.max_calls and black_box) else None
         goal = goal_of(self._view, x, against, chosen, scores)
         required = requirements(self._view, schema, robust, chosen)
 
         def solve(here: Tensor) -> Answers:
-            problem = required.problem(self._problem(x[here], goal.select(here), schema, chosen))
+            whole = len(here) == len(x)
+            part = (x, goal) if whole else (x[here], goal.select(here))
+            problem = required.problem(self._problem(*part, schema, chosen))
             host_rows = None if x.is_cpu else encoded[int(here[0]) : int(here[-1]) + 1]
-            return required.to_row_answers(answer(problem, chosen, host_rows))
+            known = scores if once and problem.model is self.model else None
+            return required.to_row_answers(answer(problem, chosen, host_rows, known))
 
-        background = self._view.background_rows if METHODS[chosen.method].wants_background else None
-        step = rows_at_once(self.model, self._space(schema), 0 if background is None else len(background.rows), chosen)
         try:
             answers, query_count = answer_within(self.model, solve, x, step, chosen.max_calls, queries, scores)
         except LayersDifferError as difference:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from grace.models.base import checked_scores
 from grace.problem.answers import NOT_ASKED, Answers
 from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Flip, Goal
+from grace.problem.numpy_or_torch import places, to_native, to_numpy
 from grace.problem.problem import Problem, positions
 from grace.problem.settings import Settings
 from grace.proofs.certificate import FOUND, OPEN, PROVEN, prove
@@ -24,18 +26,18 @@ from grace.proofs.distance_bound import distance_bound
 from grace.schema.features import Floats
 
 
-def answer(problem: Problem, settings: Settings, rows: Floats | None = None) -> Answers:
+def answer(problem: Problem, settings: Settings, rows: Floats | None = None, scores: Tensor | None = None) -> Answers:
     """The best answer for each row, and up to n - 1 alternatives. `rows` are those of the problem in host memory, if
-    there is a copy."""
+    there is a copy, and `scores` those of the model for them, if they are known."""
     rows = problem.rows.cpu().numpy() if rows is None else rows
     # inference mode: lower per-op overhead
     with torch.inference_mode() if problem.analytic_gradients else nullcontext():
-        return _answers(problem, settings, rows)
+        return _answers(problem, settings, rows, scores)
 
 
-def _answers(problem: Problem, settings: Settings, rows: Floats) -> Answers:
+def _answers(problem: Problem, settings: Settings, rows: Floats, scores: Tensor | None) -> Answers:
     """The best answers, and alternatives: each may not change the costliest features of the answers before it."""
-    first = _answer(problem, settings, rows)
+    first = _answer(problem, settings, rows, scores)
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
     while len(others) < settings.n - 1:
@@ -61,45 +63,64 @@ def _scatter_to_all_rows(first: Answers, found: Answers, active: npt.NDArray[np.
     return out
 
 
-def _answer(problem: Problem, settings: Settings, rows: Floats) -> Answers:
+def _answer(problem: Problem, settings: Settings, rows: Floats, own: Tensor | None = None) -> Answers:
     check_cancelled()
     method = METHODS[settings.method]
-    ruled = problem.origin is not None  # then the model checks the scores of the one that it wraps
-    own = problem.scores(problem.rows) if ruled else checked_scores(problem.model, problem.rows)
+    if own is None:
+        ruled = problem.origin is not None  # then the model checks the scores of the one that it wraps
+        own = problem.scores(problem.rows) if ruled else checked_scores(problem.model, problem.rows)
     start = _with_original_first(problem.goal, own)
-    trivial = problem.goal.decided(start) | (problem.goal.margin(start) >= problem.model.tolerance)
+    margin, decided = _margin_and_decision(problem.goal, start)
+    trivial = decided | (margin >= problem.model.tolerance)
     found = _replace_rows(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
     if settings.polish and method.gets_polished and not method.polishes_itself:
         hit = (found != problem.rows).any(dim=1) & problem.reached(found)
-        found = _replace_rows(problem, hit, found, polish)
-    proof = torch.full_like(trivial, NOT_ASKED, dtype=torch.int64)
+        found = _replace_rows(problem, to_native(hit), found, polish)
+    proof, nearest = np.full(len(rows), NOT_ASKED), np.full(len(rows), np.nan)
     if settings.prove:
-        found, proof = _proven(problem, method, found, trivial, settings.budget)
+        found, proved = _proven(problem, method, found, torch.as_tensor(trivial), settings.budget)
+        proof = to_numpy(proved)
     end = problem.scores(found)
-    checks = recheck(problem, found, end)
-    success = accepted(method, problem, found, checks) & ~trivial
-    contrast = torch.where(success[:, None], found, problem.rows)
-    nearest = torch.full_like(start[:, 0], torch.nan)
+    count = (to_native(found) != to_native(problem.rows)).sum(axis=1)
+    checks = recheck(problem, found, end, count)
+    success = accepted(method, checks, count) & ~trivial
+    contrast, after = found, end
+    if not success.all():
+        passed = torch.as_tensor(success)[:, None]
+        contrast, after = torch.where(passed, found, problem.rows), torch.where(passed, end, start)
     if settings.prove and success.any():
-        hits = positions(success)
-        nearest[hits] = distance_bound(problem.select(hits), contrast[hits], settings.budget)
-    checks["irreducible"] = torch.zeros_like(success)
+        hits = torch.as_tensor(places(success))
+        nearest[to_numpy(success)] = to_numpy(distance_bound(problem.select(hits), contrast[hits], settings.budget))
+    checks["irreducible"] = success & False
     if method.polishes_itself or (settings.polish and method.gets_polished):
-        hits = positions(success)
-        checks["irreducible"][hits] = needs_every_change(problem.select(hits), contrast[hits])
+        checks["irreducible"] = success & (count < 2)
+        several = places(success & (count > 1))
+        if len(several):
+            hits = torch.as_tensor(several)
+            checks["irreducible"][several] = to_native(needs_every_change(problem.select(hits), contrast[hits]))
+    reported = problem.model.n_reported
     return Answers(
         rows=rows,
         contrast=_to_numpy(problem.rows, contrast, rows),
-        success=success.cpu().numpy(),
-        trivial=trivial.cpu().numpy(),
-        before=start[:, : problem.model.n_reported].cpu().numpy(),
-        after=torch.where(success[:, None], end, start)[:, : problem.model.n_reported].cpu().numpy(),
-        distance=problem.space.distance(problem.rows, contrast).cpu().numpy(),
-        proof=proof.cpu().numpy(),
-        nearest=nearest.cpu().numpy(),
-        checks={k: v.cpu().numpy() for k, v in checks.items()},
-        followed=np.zeros(contrast.shape, dtype=bool),
+        success=to_numpy(success),
+        trivial=to_numpy(trivial),
+        before=to_numpy(start)[:, :reported],
+        after=to_numpy(after)[:, :reported],
+        distance=to_numpy(problem.space.distance(problem.rows, contrast)),
+        proof=proof,
+        nearest=nearest,
+        checks={name: to_numpy(held) for name, held in checks.items()},
+        followed=np.zeros(rows.shape, dtype=bool),
     )
+
+
+def _margin_and_decision(goal: Goal, scores: Tensor) -> tuple[Any, Any]:
+    """The margin of each row, and whether it is decided as was asked for; as numpy on a CPU."""
+    if scores.is_cpu and isinstance(goal, Flip) and goal.leads and scores.shape[-1] == 2:  # without torch's overhead
+        values, original = scores.numpy(), goal.original.numpy()
+        lead = values[:, 1] - values[:, 0]
+        return np.where(original == 0, lead, -lead), values.argmax(axis=1) != original
+    return to_native(goal.margin(scores)), to_native(goal.decided(scores))
 
 
 def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
@@ -107,9 +128,9 @@ def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
     scores is larger may depend on the size of the batch."""
     if not isinstance(goal, Flip):
         return scores
-    best, original = scores.max(dim=1, keepdim=True), goal.original[:, None]
-    if torch.equal(best.indices, original):
+    if scores.is_cpu and (scores.numpy().argmax(axis=1) == goal.original.numpy()).all():
         return scores
+    best, original = scores.max(dim=1, keepdim=True), goal.original[:, None]
     first = torch.nextafter(best.values, torch.full_like(best.values, torch.inf))
     return torch.where(best.indices == original, scores, scores.scatter(1, original, first))
 
@@ -124,31 +145,33 @@ def _to_numpy(before: Tensor, after: Tensor, rows: Floats) -> Floats:
     return out
 
 
-def _replace_rows(problem: Problem, mask: Tensor, rows: Tensor, new: Callable[[Problem, Tensor], Tensor]) -> Tensor:
+def _replace_rows(problem: Problem, mask: Any, rows: Tensor, new: Callable[[Problem, Tensor], Tensor]) -> Tensor:
     """The rows (n, d), with those where the mask (n,) is true replaced by the result of a function."""
-    index = positions(mask)
-    if len(index) == len(rows):
+    if mask.all():
         return new(problem, rows)
+    index = torch.as_tensor(places(mask))
     if len(index) == 0:
         return rows
     return rows.index_copy(0, index, new(problem.select(index), rows[index]))
 
 
-def recheck(problem: Problem, found: Tensor, scores: Tensor) -> dict[str, Tensor]:
-    """Whether flip, K, gamma and domain hold (n,) for the final values and their scores."""
-    changed = found != problem.rows
+def recheck(problem: Problem, found: Tensor, scores: Tensor, count: Any) -> dict[str, Any]:
+    """Whether flip, K, gamma and domain hold (n,) for the final values, their scores and the number of their changes;
+    as numpy on a CPU."""
     return {
-        "flip": problem.goal.margin(scores) >= problem.model.tolerance,
-        "features": changed.sum(dim=1) <= problem.max_features,
-        "gamma": ~problem.redundant(found),
-        "domain": problem.inside(found).all(dim=1),
+        "flip": _margin_and_decision(problem.goal, scores)[0] >= problem.model.tolerance,
+        "features": count <= problem.max_features,
+        "gamma": count < 2 if (count < 2).all() else to_native(~problem.redundant(found)),
+        "domain": to_native(problem.inside(found)).all(axis=1),
     }
 
 
-def accepted(method: Method, problem: Problem, found: Tensor, checks: Mapping[str, Tensor]) -> Tensor:
+def accepted(method: Method, checks: Mapping[str, Any], count: Any) -> Any:
     """Which rows (n,) are answers: changed, and with all promises of the method kept."""
-    promised = [checks[promise] for promise in ("flip", *method.promises)]
-    return torch.stack([(found != problem.rows).any(dim=1), *promised]).all(dim=0)
+    passed = (count > 0) & checks["flip"]
+    for promise in method.promises:
+        passed &= checks[promise]
+    return passed
 
 
 def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, budget: float) -> tuple[Tensor, Tensor]:
@@ -156,7 +179,8 @@ def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, bu
     the answer, and the proof is repeated."""
 
     def is_answer(part: Problem, rows: Tensor) -> Tensor:
-        return accepted(method, part, rows, recheck(part, rows, part.scores(rows)))
+        count = (to_native(rows) != to_native(part.rows)).sum(axis=1)
+        return torch.as_tensor(accepted(method, recheck(part, rows, part.scores(rows), count), count))
 
     found = found.clone()
     proof = torch.where(trivial, NOT_ASKED, OPEN)

@@ -200,9 +200,9 @@ def checked_scores(model: Model, rows: Tensor) -> Tensor:
             f"the model returned shape {tuple(scores.shape)} for {len(rows)} rows, "
             f"but there are {len(model.classes)} classes; check classes= and the model's last layer"
         )
-    bad = scores.isnan().any(dim=1)
-    if bad.any():
-        raise GraceError(f"the model returned NaN for row {int(bad.nonzero()[0])}; check its weights and `encode`")
+    if bool(np.isnan(scores.numpy()).any() if scores.is_cpu and not scores.requires_grad else scores.isnan().any()):
+        row = int(scores.isnan().any(dim=1).nonzero()[0])
+        raise GraceError(f"the model returned NaN for row {row}; check its weights and `encode`")
     return scores
 
 

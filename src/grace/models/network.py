@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from operator import is_
 from typing import Any
 
 import torch
@@ -134,7 +135,11 @@ class Layout:
         if not self.tables:
             return (rows - self.centre).div_(self.scale)
         numbers = (rows[:, self.numeric] - self.centre).div_(self.scale)
-        vectors = torch.cat([embedding(rows[:, j].long(), table) for j, table in self.tables.items()], dim=1)
+        if len(rows) == 1 and rows.is_cpu:  # indexing by Python integers has the least overhead
+            cells = rows[0].tolist()
+            vectors = torch.cat([table[int(cells[j])] for j, table in self.tables.items()])[None]
+        else:
+            vectors = torch.cat([embedding(rows[:, j].long(), table) for j, table in self.tables.items()], dim=1)
         return torch.cat([numbers, vectors if shift is None else vectors + shift], dim=1)
 
 
@@ -176,13 +181,39 @@ def is_plain(module: nn.Module) -> bool:
     )
 
 
+class Snapshot:
+    """The parts and tensors of a module, to tell later whether any was replaced or modified."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.parts = list(module.modules())
+        self.tensors = [t.detach() for t in _tensors(self.parts)]
+        self.values = [t.clone() for t in self.tensors]
+
+    def holds(self, module: nn.Module) -> bool:
+        """Whether the module is still as it was."""
+        parts = list(module.modules())
+        tensors = _tensors(parts)
+        return (
+            (len(parts), len(tensors)) == (len(self.parts), len(self.tensors))
+            and all(map(is_, parts, self.parts))
+            and all(map(Tensor.is_set_to, tensors, self.tensors))
+            and all(map(torch.equal, tensors, self.values))
+        )
+
+
+def _tensors(parts: Sequence[nn.Module]) -> list[Tensor]:
+    every = (t for part in parts for t in (*part._parameters.values(), *part._buffers.values()))
+    return [t for t in every if t is not None]
+
+
 def _untouched(part: nn.Module) -> bool:
     """Whether nothing was put on a module that could change what it computes: hooks, methods or tensors of its own."""
     held = vars(part)
     if any(held.get(hooks) for hooks in HOOKS) or held.get("_compiled_call_impl") is not None:
         return False
     kind = type(part)
-    if any(callable(getattr(kind, name, None)) for name in held):
+    shadowed = chain.from_iterable(held.keys() & vars(base).keys() for base in kind.__mro__)
+    if any(callable(getattr(kind, name)) for name in shadowed):
         return False
     known = ("weight", "bias") if kind in (nn.Linear, nn.Embedding, nn.BatchNorm1d) else ()
     if any(name not in known for name in part._parameters):

@@ -6,6 +6,7 @@ import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import is_
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from grace.errors import GraceError
 from grace.models.base import Margins, Model
 from grace.models.checking import SUM, Origin, check_sums
-from grace.models.network import Layout, Network, is_plain
+from grace.models.network import Layout, Network, Snapshot, is_plain
 from grace.models.threshold import Cutoffs, cutoffs_of
 from grace.schema.features import Value, plain
 from grace.schema.schema import Schema
@@ -70,7 +71,9 @@ class TorchModel(Model):
         self.reads_layers = True  # where they are plain; see `grace.models.network`
         self.origin: Origin | None = None  # the model that the module was made from
         self.layout: Layout | None = None  # of a network of ours that can be read directly
-        self.cache: dict[str, Any] = {}  # what others have made of the weights, until `refresh`
+        self.cache: dict[str, Any] = {}  # what others have made of the weights, until `refresh` finds them changed
+        self._read: tuple[Any, ...] = ()  # attributes when the module was last read,
+        self._snapshot: Snapshot | None = None  # and the module itself
 
     # -- scores and slopes --------------------------------------------------------------------
 
@@ -219,6 +222,7 @@ class TorchModel(Model):
         """A copy that has read nothing of the module yet."""
         other = copy.copy(self)
         other._seen, other._cast, other.layout, other.cache = False, None, None, {}
+        other._read, other._snapshot = (), None
         return other
 
     # -- reading the module -------------------------------------------------------------------
@@ -267,8 +271,14 @@ class TorchModel(Model):
         return digest.hexdigest()
 
     def refresh(self) -> None:
+        """Read the module anew, unless its layers are plain and none has changed."""
+        plain, read = self.plain, (self.module, self.schema, self.outputs, self.cutoffs)
+        known = self._snapshot if plain and all(map(is_, read, self._read)) else None
+        if known is not None and known.holds(self.module):
+            return
         self._cast, self.layout = None, self._direct()
         self.cache.clear()
+        self._read, self._snapshot = read, Snapshot(self.module) if plain else None
 
     def _as_scores(self, out: Tensor) -> Tensor:
         if out.dim() == 1:

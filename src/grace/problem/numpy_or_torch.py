@@ -16,6 +16,11 @@ def to_native(values: Tensor) -> Any:
     return values.numpy() if values.is_cpu else values
 
 
+def to_numpy(values: Any) -> Any:
+    """The values in host memory, as numpy."""
+    return values.cpu().numpy() if isinstance(values, Tensor) else values
+
+
 def library(values: Any) -> Any:
     """The module whose functions take such values."""
     return torch if isinstance(values, Tensor) else np

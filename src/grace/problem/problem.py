@@ -13,6 +13,7 @@ from grace.errors import GraceError
 from grace.models.base import Model, checked_scores
 from grace.problem.goal import Goal, has_linear_margins
 from grace.problem.neighbours import NeighbourIndex
+from grace.problem.numpy_or_torch import places, to_native
 from grace.problem.space import Space
 
 
@@ -101,15 +102,18 @@ class Problem:
     def inside(self, rows: Tensor) -> Tensor:
         """Whether each cell, if it was changed, was changed as it may."""
         space = self.space
-        fits = (rows >= self.low) & (rows <= self.high)
+        new, old, low, high, free = map(to_native, (rows, self.rows, self.low, self.high, self.free))
+        fits = (new >= low) & (new <= high)
         if space.has_integers:
-            fits &= ~space.is_integer | (rows == rows.round())
-        for j in space.categorical:
-            fits[:, j] &= torch.isin(rows[:, j].long(), space.choices[j])
-        return (fits & self.free) | (rows == self.rows)
+            fits &= ~to_native(space.is_integer) | (new == new.round())
+        if space.categorical:
+            fits[:, space.categorical] &= space.choosable(new)
+        return torch.as_tensor((fits & free) | (new == old))
 
     def scores(self, rows: Tensor) -> Tensor:
         """The model's scores of one candidate (n, d) per row, or of several (n, m, d)."""
+        if self.origin is None and rows.dim() == 2:
+            return self.model.scores(rows)
         flat = rows.reshape(-1, rows.shape[-1])
         if self.origin is None:
             scores = self.model.scores(flat)
@@ -129,11 +133,11 @@ class Problem:
 
     def redundant(self, rows: Tensor) -> Tensor:
         """Whether two of the changed features are in conflict."""
-        changed = rows != self.rows
-        some = positions(changed.any(dim=0))  # few: the square of all features would be large
+        cells = to_native(rows) != to_native(self.rows)
+        some = torch.as_tensor(places(cells.any(axis=0)))  # few: the square of all features would be large
         if len(some) < 2:
-            return torch.zeros_like(changed[:, 0])
-        changed = changed[:, some].to(torch.float64)
+            return torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+        changed = torch.as_tensor(cells)[:, some].to(torch.float64)
         return ((changed @ self.conflict[some][:, some].to(torch.float64)) * changed).sum(dim=1) > 0
 
     def known_rows(self, method: str) -> BackgroundRows:

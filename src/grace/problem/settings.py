@@ -85,6 +85,8 @@ class Settings:
 
 def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:
     """The settings with some changed; an unknown name is an error that lists the known ones."""
+    if not changes:
+        return base
     known = vars(base)
     for name in changes:
         if name not in known:

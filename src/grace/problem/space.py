@@ -8,10 +8,13 @@ measured in units of the feature's spread; a typical change of category has leng
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from grace.problem.numpy_or_torch import to_native
 from grace.schema.features import MISSING, Categorical, Numeric
 from grace.schema.schema import Schema
 
@@ -80,6 +83,12 @@ class Space:
             scale += [float(apart) or 1.0] * table.shape[1]
         self.owner = tensor(owner, torch.int64)
         self.scale = tensor(scale)
+        most = max((len(table) for table in self.vectors.values()), default=0)
+        choosable = torch.zeros(len(self.categorical), most + 1, dtype=torch.bool, device=device)
+        for place, j in enumerate(self.categorical):
+            choosable[place, self.choices[j]] = True
+        self._choosable, self._n_choices = to_native(choosable), to_native(choosable.sum(dim=1))
+        self._places = to_native(torch.arange(len(self.categorical), device=device))
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -102,15 +111,24 @@ class Space:
         if self.one_way:
             low = torch.where(self.upward, torch.maximum(low, rows), low)
             high = torch.where(self.downward, torch.minimum(high, rows), high)
-        if self.has_integers:
-            low, high = torch.where(self.is_integer, low.ceil(), low), torch.where(self.is_integer, high.floor(), high)
-        free = ~self.fixed & (low <= high) & ~((low == rows) & (high == rows)) & (rows != self.gap)
-        for j in self.categorical:
-            others = ((self.choices[j] != rows[:, [j]]) & self.between(j, low, high)).any(dim=1)
-            free[:, j] = ~self.fixed[j] & others & (rows[:, j] != self.missing_code.get(j, -1))
-            if j in self.codes_outside_order:
-                free[:, j] &= ~torch.isin(rows[:, j].long(), self.codes_outside_order[j])
-        return low, high, free
+            if self.has_integers:
+                low = torch.where(self.is_integer, low.ceil(), low)
+                high = torch.where(self.is_integer, high.floor(), high)
+        x, bottom, top, fixed, gap = map(to_native, (rows, low, high, self.fixed, self.gap))
+        free = ~fixed & (bottom <= top) & ~((bottom == x) & (top == x)) & (x != gap)
+        if self.categorical:
+            free[:, self.categorical] = ~fixed[self.categorical] & (self._n_choices > self.choosable(x))
+            for j, code in self.missing_code.items():
+                free[:, j] &= x[:, j] != code
+            for j, codes in self.codes_outside_order.items():
+                others = ((self.choices[j] != rows[:, [j]]) & self.between(j, low, high)).any(dim=1)
+                free[:, j] &= to_native(others & ~torch.isin(rows[:, j].long(), codes))
+        return low, high, torch.as_tensor(free)
+
+    def choosable(self, rows: Any) -> Any:
+        """Whether each category of the rows (n, categorical features) may be chosen by a change; numpy on a CPU."""
+        codes = rows[:, self.categorical].clip(0, self._choosable.shape[1] - 1)
+        return self._choosable[self._places, codes.long() if isinstance(codes, Tensor) else codes.astype(np.int64)]
 
     def between(self, j: int, low: Tensor, high: Tensor) -> Tensor:
         """Which choices (n, choices) lie within the limits of each row: all, unless it may only rise or fall."""
@@ -154,6 +172,13 @@ class Space:
     def distance(self, rows: Tensor, others: Tensor) -> Tensor:
         """In units of the spread, weighted by cost; ordered categories by rank, any other changed category counts 1.
         L1, L2 or the maximum."""
+        if len(rows) == 1 and rows.is_cpu and others.dim() == 2 and self.norm != "l2":
+            x, y = rows.numpy()[0], others.numpy()[0]
+            changed = (x != y).nonzero()[0]
+            if len(changed) == 1:  # its cost, without the overhead of torch
+                j = changed[0]
+                apart = abs(y[j] - x[j]) / self.spread.numpy()[j] if bool(self.has_magnitude.numpy()[j]) else 1.0
+                return rows.new_tensor([self.weight.numpy()[j] * apart])
         length: Tensor = torch.linalg.vector_norm(self.cost(rows, others), ord=NORMS[self.norm], dim=-1)
         return length
 

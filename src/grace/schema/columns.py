@@ -16,8 +16,8 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.domains import Domain
-from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value
-from grace.schema.frames import cell_repr, codes_of, numbers
+from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, plain
+from grace.schema.frames import cell_repr, codes_of, known_codes, numbers
 
 MAX_EXACT_INTEGER = 2.0**53  # whole numbers up to here are exact in float64
 MAX_CLASSES = 50  # a numeric target with more distinct values is a regression target
@@ -37,6 +37,8 @@ LOW_PRECISION: dict[str, type[np.floating[Any]]] = {
     "halffloat[pyarrow]": np.float16,
     "float[pyarrow]": np.float32,
 }
+NUMBER_TYPES = frozenset({float, int, np.float64, np.int64})  # of plain cells
+CATEGORY_TYPES = NUMBER_TYPES | {str, bool, np.bool_}
 BLOCK = 1 << 15  # values processed at a time, to stay in the CPU cache
 EXACT_TENS = 22  # 10**22 is the largest power of ten that is exact in float64
 DAY = 86_400_000_000  # microseconds
@@ -136,11 +138,11 @@ def is_low_precision(feature: Feature) -> bool:
     return isinstance(feature, Numeric) and feature.dtype in LOW_PRECISION
 
 
-def plain_numbers(frame: pd.DataFrame, positions: list[int], features: Sequence[Feature]) -> Floats | None:
-    """The columns at `positions` as an array (n, d), if all are plain, finite numbers; else None. Faster than encoding
-    column by column, which takes milliseconds even for a single row."""
+def plain_cells(frame: pd.DataFrame, positions: list[int], features: Sequence[Feature]) -> Floats | None:
+    """The columns at `positions` as an array (n, d), if all are plain, finite numbers, or in a few rows also known
+    categories; else None. Faster than encoding column by column, which takes milliseconds even for a single row."""
     if not all(isinstance(f, Numeric) and not is_temporal(f) for f in features):
-        return None
+        return _cell_by_cell(frame, positions, features) if len(frame) <= FEW_ROWS else None
     # copied below: pandas may return a read-only view
     if len(frame) <= FEW_ROWS:
         cells = frame.to_numpy()[:, positions]
@@ -158,6 +160,30 @@ def plain_numbers(frame: pd.DataFrame, positions: list[int], features: Sequence[
         columns = [j for j, f in enumerate(features) if f.dtype == dtype]
         values[:, columns] = shortest_decimals(values[:, columns], dtype)
     return values if np.isfinite(values).all() else None
+
+
+def _cell_by_cell(frame: pd.DataFrame, positions: list[int], features: Sequence[Feature]) -> Floats | None:
+    """The same for numbers and categories, each in one column."""
+    if len(positions) != len(features):  # groups
+        return None
+    out = np.empty((len(frame), len(features)))
+    cell_at = frame.iat
+    for j, (position, feature) in enumerate(zip(positions, features, strict=True)):
+        codes = known_codes(feature) if isinstance(feature, Categorical) else None
+        if isinstance(feature, Numeric) and (is_temporal(feature) or is_low_precision(feature)):
+            return None
+        for i in range(len(out)):
+            cell: Any = cell_at[i, position]
+            if codes is not None:
+                code = codes.get(plain(cell)) if type(cell) in CATEGORY_TYPES else None
+                if code is None:
+                    return None
+                out[i, j] = code
+            elif type(cell) in NUMBER_TYPES and abs(cell) <= MAX_EXACT_INTEGER:  # no NaN
+                out[i, j] = cell
+            else:
+                return None
+    return out
 
 
 def shortest_decimals(values: Floats, dtype: str) -> Floats:

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import MOST_NAMED, GraceError, pip_install, shortened
-from grace.schema.features import Categorical, Floats, plain
+from grace.schema.caching import cached_on_first
+from grace.schema.features import Categorical, Floats, Value, plain
 
 
 def as_frame(rows: Any, names: Sequence[str] = ()) -> pd.DataFrame:
@@ -93,7 +94,7 @@ def numbers(column: pd.Series[Any]) -> Floats:
 
 def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
     """A categorical column as positions among the feature's categories, NaN where it is missing."""
-    known = {category: float(i) for i, category in enumerate(feature.categories)}
+    known = known_codes(feature)
     other = known.get(feature.other, -1.0)
     try:
         code_of = {value: known.get(plain(value), other) for value in column.dropna().unique()}
@@ -109,6 +110,12 @@ def codes_of(column: pd.Series[Any], feature: Categorical) -> Floats:
             f"known are {join_first(feature.categories)}"
         )
     return codes
+
+
+@cached_on_first
+def known_codes(feature: Categorical) -> dict[Value, float]:
+    """The position of each category."""
+    return {category: float(i) for i, category in enumerate(feature.categories)}
 
 
 def category_cells(cells: pd.Series[Any], feature: Categorical) -> Any:
@@ -134,6 +141,9 @@ def category_cells(cells: pd.Series[Any], feature: Categorical) -> Any:
 
 def no_duplicates(names: Iterable[Any], what: str) -> None:
     """Raises an error if a name occurs twice."""
+    names = list(names)
+    if len(set(names)) == len(names):
+        return
     seen: set[Any] = set()
     for name in names:
         if name in seen:

@@ -68,13 +68,17 @@ def columns_from(codes: Floats, feature: Categorical) -> dict[str, Any]:
 
 def needed_columns(schema: Schema, given: Container[str]) -> list[str]:
     """The columns that hold the features, given those that are present: a group may be a single column."""
+    columns = schema.columns
+    if len(columns) == len(schema):  # no groups
+        return columns
     return [c for f in schema.features for c in ([f.name] if f.name in given else columns_of(f))]
 
 
 def extra_columns(schema: Schema, frame: pd.DataFrame) -> list[str]:
     """The columns of a frame that are neither features nor the target."""
-    known = {*needed_columns(schema, set(frame.columns)), schema.target}
-    return [c for c in frame.columns if c not in known]
+    given = frame.columns.tolist()
+    known = {*needed_columns(schema, set(given)), schema.target}
+    return [c for c in given if c not in known]
 
 
 def extra_of(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame | None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import decode_column, encode_column, plain_numbers
+from grace.schema.columns import decode_column, encode_column, plain_cells
 from grace.schema.domains import Domain, tail_of
 from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.formatting import schema_lines
@@ -129,7 +129,11 @@ class Schema:
     @property
     def columns(self) -> list[str]:
         """The columns of the table: those of a group, else the feature's name."""
-        return [c for f in self.features for c in columns_of(f)]
+        return list(self._columns)
+
+    @cached_property
+    def _columns(self) -> tuple[str, ...]:
+        return tuple(c for f in self.features for c in columns_of(f))
 
     def __len__(self) -> int:
         return len(self.features)
@@ -168,7 +172,7 @@ class Schema:
                 raise GraceError(f"column {name!r} is missing from the rows; the model needs {join_first(names)}")
         position = {column: i for i, column in enumerate(given)}
         positions = [position[name] for name in names]  # selection by name would take milliseconds
-        plain_rows = plain_numbers(frame, positions, self.features)
+        plain_rows = plain_cells(frame, positions, self.features)
         if plain_rows is not None:
             return plain_rows
         frame = frame.iloc[:, positions]

@@ -36,10 +36,13 @@ from grace.problem.space import NORMS, Space
 FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
 PIECES = 64  # of a line, for every unit of the network
 ROWS = 16  # that a thread takes at a time
+KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
+NOWHERE = np.zeros(0, dtype=np.int64)
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
 log = logging.getLogger("grace")
+_thread = threading.local()
 
 
 def search_compiled(problem: Problem) -> Tensor:
@@ -83,17 +86,28 @@ def _over_rows(problem: Problem, run: Callable[[Arrays, int, int, Work], None]) 
     assert network is not None
     n, d = problem.rows.shape
     arrays = problem_arrays(problem, network.compiled)
+    if n <= ROWS:
+        run(arrays, 0, n, own_workspace(arrays[0], arrays[2], d, problem.max_features))
+        return check_cancelled()
     threads = min(torch.get_num_threads(), -(-n // ROWS))
-    spare = [workspace(arrays[0], arrays[2], d, problem.max_features) for _ in range(max(1, threads))]
 
     def part(begin: int) -> None:
-        work = spare.pop()
-        run(arrays, begin, min(begin + ROWS, n), work)
-        spare.append(work)
+        run(arrays, begin, min(begin + ROWS, n), own_workspace(arrays[0], arrays[2], d, problem.max_features))
 
     starts = range(0, n, ROWS)
     for _ in map(part, starts) if threads <= 1 else pool(os.getpid(), threads).map(part, starts):
         check_cancelled()
+    return None
+
+
+def own_workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
+    """The workspace of this thread, kept until another network or space is searched, unless it is large."""
+    known: tuple[Layers, Columns, int, Work] | None = getattr(_thread, "known", None)
+    if known is not None and known[0] is net and known[1] is columns and known[2] == most:
+        return known[3]
+    work = workspace(net, columns, d, most)
+    _thread.known = (net, columns, most, work) if work.lines.scores.nbytes <= KEPT else None
+    return work
 
 
 @cache
@@ -104,14 +118,14 @@ def pool(process: int, threads: int) -> ThreadPoolExecutor:
 
 def problem_arrays(problem: Problem, net: Layers) -> Arrays:
     """The network, goal, columns and rows of a problem."""
-    space = problem.space
-    room = FARTHEST * space.spread
-    low, high = torch.maximum(problem.low, problem.rows - room), torch.minimum(problem.high, problem.rows + room)
-    if space.has_integers:
-        low = torch.where(space.is_integer, low.ceil(), low)
-        high = torch.where(space.is_integer, high.floor(), high)
-    rows = (np.ascontiguousarray(t.numpy()) for t in (problem.rows, low, high, problem.free, problem.conflict))
-    return net, goal_arrays(problem.goal, net), column_arrays(space), Table(*rows)
+    columns = column_arrays(problem.space)
+    rows, low, high = (t.numpy() for t in (problem.rows, problem.low, problem.high))
+    room = FARTHEST * columns.spread
+    low, high = np.maximum(low, rows - room), np.minimum(high, rows + room)
+    if problem.space.has_integers:
+        low, high = np.where(columns.whole, np.ceil(low), low), np.where(columns.whole, np.floor(high), high)
+    cells = (rows, low, high, problem.free.numpy(), problem.conflict.numpy())
+    return net, goal_arrays(problem.goal, net), columns, Table(*map(np.ascontiguousarray, cells))
 
 
 def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
@@ -170,17 +184,17 @@ def goal_arrays(goal: Goal, net: Layers) -> CompiledGoal:
     """The goal in terms of the scores of the compiled network."""
     none = np.zeros(0)
     if isinstance(goal, Between):
-        return CompiledGoal(
-            RANGE, none.astype(np.int64), goal.low.numpy(), goal.high.numpy(), goal.scale, -np.inf, none
-        )
+        return CompiledGoal(RANGE, NOWHERE, goal.low.numpy(), goal.high.numpy(), goal.scale, -np.inf, none)
     assert isinstance(goal, Flip | Against)
     target = goal.original if isinstance(goal, Flip) else goal.wanted
     if net.widths[-1] == 1:  # two classes
-        wanted = 1 - target if isinstance(goal, Flip) else target
-        least = goal.offset(wanted, 1 - wanted, torch.zeros(1, dtype=torch.float64)).expand(len(wanted)).numpy()
-        second = wanted.numpy() == 1
+        least = np.zeros(1)
+        if goal.confidence > 0:
+            wanted = 1 - target if isinstance(goal, Flip) else target
+            least = goal.offset(wanted, 1 - wanted, torch.zeros(1, dtype=torch.float64)).numpy()
+        second = target.numpy() == (0 if isinstance(goal, Flip) else 1)
         low, high = np.where(second, least, -np.inf), np.where(second, np.inf, -least)
-        return CompiledGoal(RANGE, none.astype(np.int64), low, high, 1.0, -np.inf, none)
+        return CompiledGoal(RANGE, NOWHERE, low, high, 1.0, -np.inf, none)
     classes = int(net.widths[-1])
     shift = np.zeros(classes) if goal.shift is None else goal.shift.double().numpy()
     odds = logit(goal.confidence) if goal.confidence > 0 else -np.inf
