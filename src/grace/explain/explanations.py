@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
 
-from grace.explain.answer_parts import cell_remarks, mentioned, miss_record, protected_in
 from grace.explain.answer_table import answer_table, extra_cells
 from grace.explain.batching import QueryCount
-from grace.explain.details import Details, columns_by_row
+from grace.explain.details import Details
 from grace.explain.explanation import Explanation
 from grace.explain.json_text import Shared, indented, unshared
 from grace.explain.metrics import Metrics, measure
-from grace.explain.ranked import CellReader, Ranked
+from grace.explain.ranked import Ranked
+from grace.explain.shared_parts import SharedParts, without_features
 from grace.pictures import Overview, batch_picture, draw, to_svg
 from grace.problem.answers import Answers
 from grace.problem.requirements.consequences import Consequences
 from grace.problem.requirements.plausible import plausibility
 from grace.problem.requirements.robust import validity
-from grace.schema.features import Bools, Floats, Numeric, plain
-from grace.schema.rules.keeping import broken_rules
+from grace.schema.features import Bools, Floats, plain
 from grace.schema.schema import Schema
 from grace.text.sentence import TextOptions
 from grace.text.vocabulary import class_caption, ranges, with_class_words
@@ -64,17 +62,11 @@ class Explanations:
         self.call = call
         self.settings = Shared({k: v for k, v in call.items() if isinstance(v, str | int | float | bool)})
         self.explainer = explainer
-        self.classes = tuple(explainer.model.classes)
-        self._classes = np.array(self.classes, dtype=object)
+        self._classes = np.array(explainer.model.classes, dtype=object)
         self.task = explainer.model.task
         number = self.task == "regression"
         self.target_ranges = ranges(call["against"], answers.before[:, 0], explainer.spread()) if number else None
         self.details = Details(self)
-        self._words_with: dict[frozenset[str], Schema] = {}  # by the names of the features mentioned
-
-    @cached_property
-    def _words(self) -> Schema:
-        return replace(self.schema, features=(), rules=())
 
     @cached_property
     def against_each(self) -> list[Any] | None:
@@ -149,8 +141,8 @@ class Explanations:
         """The explanation of row i. Makes no model calls: the fields that need some are computed when one of them is
         first read, for all answers to the row together."""
         i = range(len(self))[i]
-        first, *others = self.ranked
-        fields, read_row = first.fields(i), partial(self.reader.row, self.answers.rows[i])
+        first, *others = self._ranked
+        fields, read_row = first.fields(i), partial(first.shared.reader.row, self.answers.rows[i])
         if not others:
             return Explanation.deferred(partial(first.deferred, i, fields["proof"]), read_row, fields)
         every = [(first, fields), *((r, r.fields(i)) for r in others if r.success[i])]
@@ -159,66 +151,11 @@ class Explanations:
         several[0].__dict__["alternatives"] = tuple(several[1:])
         return several[0]
 
-    # -- what the explanations of a batch share -----------------------------------------------
-
     @cached_property
-    def ranked(self) -> list[Ranked]:
+    def _ranked(self) -> list[Ranked]:
         """The first answers, then the alternatives."""
-        return [Ranked(self, rank, a) for rank, a in enumerate((self.answers, *self.answers.alternatives))]
-
-    @cached_property
-    def reader(self) -> CellReader:
-        return CellReader(self.schema)
-
-    @cached_property
-    def common(self) -> dict[str, Any]:
-        """The fields that all explanations of the batch have in common."""
-        model = self.explainer.model
-        return {
-            "classes": self.classes,
-            "settings": self.settings,
-            "task": self.task,
-            "sure": model.has_probabilities,
-            "cutoffs": () if model.cutoffs is None else model.cutoffs.named,
-            "protected": tuple(protected_in(self.schema)),
-        }
-
-    @cached_property
-    def _cell_remarks(self) -> dict[int, tuple[dict[str, Any], ...]]:
-        """Notes about imputed cells and numbers outside their domain, for each row that has any."""
-        rows, features = self.answers.rows, self.schema.features
-        missing = [f.missing_code if isinstance(f, Numeric) else np.nan for f in features]
-        numeric = np.array([isinstance(f, Numeric) for f in features])
-        filled, outside = map(columns_by_row, (self._filled, ~self.schema.contains(rows) & numeric & (rows != missing)))
-        return {
-            i: tuple(cell_remarks(self.schema, rows[i], filled.get(i, ()), outside.get(i, ())))
-            for i in (*filled, *outside)
-        }
-
-    def remarks(self, i: int, brittle: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
-        """Notes about row i: about its cells, rules that it breaks itself, and the columns of brittle changes."""
-        noted: tuple[Mapping[str, Any], ...] = self._cell_remarks.get(i, ())
-        if self.schema.rules:
-            broken = np.flatnonzero(broken_rules(self.schema, self.answers.rows[[i]])[0])
-            noted += tuple({"what": "rule", "rule": str(self.schema.rules[k])} for k in broken)
-        return noted + tuple([{"what": "brittle", "feature": self.reader.names[j]} for j in brittle])
-
-    def words(self, i: int, predictions: Sequence[Any], *records: Mapping[str, Any] | None) -> Schema:
-        """The words of the explanation of row i: the schema with the features that its records mention."""
-        names = mentioned(records)
-        if names not in self._words_with:
-            words = replace(self._words, features=tuple(f for f in self.schema.features if f.name in names))
-            self._words_with[names] = with_class_words(words, self.task, self.classes, (), None)
-        words, requested = self._words_with[names], self.target_ranges
-        return words if requested is None else with_class_words(words, self.task, (), predictions, requested[i])
-
-    def miss(self, i: int) -> Mapping[str, Any]:
-        """Why row i has no answer."""
-        if self.answers.trivial[i]:
-            return {"why": "already"}
-        if self.spent is not None and self.spent.left_out[i]:
-            return {"why": "calls", "most": self.call["max_calls"]}
-        return miss_record(self, i, self.details.diagnosis.get(i, []))
+        shared = SharedParts(self)
+        return [Ranked(self, shared, rank, a) for rank, a in enumerate((self.answers, *self.answers.alternatives))]
 
     def explain_again(self, rows: list[int], **changes: Any) -> Explanations:
         """Explain some of the rows again, with other settings or limits."""
@@ -266,7 +203,7 @@ class Explanations:
     def overview(self) -> Overview:
         """The data of pictures of the batch."""
         a = self.answers
-        named = with_class_words(self._words, self.task, self._classes, (), None)
+        named = with_class_words(without_features(self.schema), self.task, self._classes, (), None)
         words = [class_caption(named, c) for c in self._classes] or ["as predicted", "as asked for"]
         best = np.stack([a.before.argmax(axis=1), a.after.argmax(axis=1)], axis=1)
         if self.task == "regression":

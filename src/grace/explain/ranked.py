@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,42 +10,15 @@ import numpy as np
 
 from grace.explain.answer_parts import proof_record
 from grace.explain.explanation import Change
+from grace.explain.shared_parts import CellReader, SharedParts
 from grace.pictures.backdrop import MAX_CHANGES_SHOWN, Backdrop
 from grace.pictures.compute_backdrop import compute_backdrop
 from grace.problem.answers import NOT_ASKED, Answers
-from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value
+from grace.schema.features import Floats, Numeric
 from grace.schema.schema import Schema
 
 if TYPE_CHECKING:
     from grace.explain.explanations import Explanations
-
-
-def cell_reader(feature: Feature) -> Callable[[float], Value | None] | None:
-    """A function from the code of a cell to its value, None if the cell is missing; None if the code is the value. A
-    date stays a number."""
-    if isinstance(feature, Categorical):
-        cells = [None if feature.gaps and cell == MISSING else cell for cell in feature.categories]
-        return lambda code: cells[int(code)]
-    missing = feature.missing_code
-    if feature.integer:
-        return lambda code: None if code == missing else int(code) if code.is_integer() else code
-    return (lambda code: None if code == missing else code) if feature.gaps else None
-
-
-class CellReader:
-    """Reads encoded rows of a schema."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.names = schema.names
-        self.readers = [cell_reader(f) for f in schema.features]
-        self._own = [(j, read) for j, read in enumerate(self.readers) if read is not None]
-
-    def row(self, codes: Floats) -> dict[str, Value | None]:
-        """The cells of an encoded row by name."""
-        cells: list[Any] = codes.tolist()
-        for j, read in self._own:
-            cells[j] = read(cells[j])
-        return dict(zip(self.names, cells, strict=True))
 
 
 class Changes:
@@ -88,8 +61,8 @@ class Changes:
 class Ranked:
     """The answers of a batch of one rank: 0 for the first answers, then the alternatives."""
 
-    def __init__(self, batch: Explanations, rank: int, answers: Answers) -> None:
-        self.batch, self.rank, self.answers = batch, rank, answers
+    def __init__(self, batch: Explanations, shared: SharedParts, rank: int, answers: Answers) -> None:
+        self.batch, self.shared, self.rank, self.answers = batch, shared, rank, answers
         model = batch.explainer.model
         self.success: list[bool] = answers.success.tolist()
         self.distance: list[float] = answers.distance.tolist()
@@ -109,7 +82,7 @@ class Ranked:
 
     @cached_property
     def changes(self) -> Changes:
-        return Changes(self.batch.schema, self.batch.reader, self.answers.rows, self.moved)
+        return Changes(self.batch.schema, self.shared.reader, self.answers.rows, self.moved)
 
     @cached_property
     def follow_on(self) -> Changes | None:
@@ -117,7 +90,7 @@ class Ranked:
         a, batch = self.answers, self.batch
         if not a.followed.any():
             return None
-        return Changes(batch.schema, batch.reader, a.rows, np.where(a.followed, a.contrast, a.rows))
+        return Changes(batch.schema, self.shared.reader, a.rows, np.where(a.followed, a.contrast, a.rows))
 
     @cached_property
     def _typical(self) -> tuple[list[int], list[int], list[float]]:
@@ -131,16 +104,16 @@ class Ranked:
         """The predicted classes of row i, or its predicted numbers, before and after the changes."""
         if self.batch.target_ranges is not None:
             return (*self.before[i].tolist(), *self.after[i].tolist())
-        classes, (first, second) = self.batch.classes, self.best[i]
+        classes, (first, second) = self.shared.classes, self.best[i]
         return classes[first], classes[second]
 
     def fields(self, i: int) -> dict[str, Any]:
         """The fields of the explanation of row i that need no model calls, without the row itself."""
         batch = self.batch
         original, contrast = self.predictions(i)
-        sure = batch.common["sure"]
+        sure = self.shared.common["sure"]
         return {
-            **batch.common,
+            **self.shared.common,
             "follow_on": () if self.follow_on is None else self.follow_on.of(i),
             "original_class": original,
             "contrast_class": contrast if self.success[i] else None,
@@ -159,16 +132,16 @@ class Ranked:
         """The other fields; `proof` is the record of the proof."""
         batch = self.batch
         spans, brittle = batch.details.spans(i, self.rank, self.answers)
-        miss = None if self.success[i] else batch.miss(i)
-        noted = batch.remarks(i, brittle)
+        miss = None if self.success[i] else self.shared.miss(i)
+        noted = self.shared.remarks(i, brittle)
         starts, columns, medians = self._typical
         here = range(starts[i], starts[i + 1])
         return {
             "changes": self.changes.of(i, spans),
             "miss": miss,
             "remarks": noted,
-            "typical": {batch.reader.names[columns[k]]: medians[k] for k in here},
-            "words": batch.words(i, self.predictions(i), miss, proof, *noted),
+            "typical": {self.shared.reader.names[columns[k]]: medians[k] for k in here},
+            "words": self.shared.words(i, self.predictions(i), miss, proof, *noted),
         }
 
     def backdrop(self, i: int) -> Backdrop:
