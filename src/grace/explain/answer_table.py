@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from grace.problem.answers import Answers
 from grace.schema.columns import decode_column
-from grace.schema.features import Bools, Feature, Floats, plain
+from grace.schema.features import Bools, Categorical, Feature, Floats, plain
 from grace.text import sentence
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def _line(e: Explanation, rank: int, how: TextOptions) -> tuple[Any, ...]:
 
 def _sparse(values: Floats, feature: Feature, changed: Bools) -> Any:
     """The cells that changed, and missing ones elsewhere."""
+    if isinstance(feature, Categorical) and feature.columns:
+        feature = replace(feature, dtype="")  # that of its columns
     cells = pd.Series(decode_column(np.where(changed, values, values[changed][0]), feature))
     if pd.api.types.is_bool_dtype(cells.dtype) and isinstance(cells.dtype, np.dtype):
         cells = cells.astype("boolean")
