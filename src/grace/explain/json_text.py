@@ -22,6 +22,8 @@ TEXTS: dict[type, Callable[[Any], str]] = {
     type(None): lambda value: "null",
 }
 """The text of a scalar, by its type."""
+NUMBERS = frozenset({float, int, bool, type(None)})
+MANY = 6  # numbers from which on the C encoder is faster than one call for each
 LISTS = (list, tuple)
 
 
@@ -44,11 +46,14 @@ def indented(value: Any, level: int = 0) -> str:
         text: str = value.texts[level]
         return text
     if isinstance(value, dict):
+        if len(value) >= MANY and NUMBERS.issuperset(map(type, value.values())):
+            return _template(tuple(value), level) % tuple(_other(list(value.values()))[1:-1].split(", "))
         texts = [TEXTS[k](v) if (k := type(v)) in TEXTS else indented(v, level + 1) for v in value.values()]
         return _template(tuple(value), level) % tuple(texts)
     if isinstance(value, LISTS):
         line = "\n" + " " * (level + 1)
-        return f"[{line}{f',{line}'.join([indented(v, level + 1) for v in value])}{line[:-1]}]" if value else "[]"
+        texts = [TEXTS[k](v) if (k := type(v)) in TEXTS else indented(v, level + 1) for v in value]
+        return f"[{line}{f',{line}'.join(texts)}{line[:-1]}]" if texts else "[]"
     return _other(value)
 
 
