@@ -64,7 +64,10 @@ def measure(name: str, rows: int, repeat: int) -> dict[str, float]:
         return answer(explainer._problem(x, goal, explainer.schema, settings), settings, scores=scores)
 
     arrays = [(problem_arrays(problem(x), net), x.numpy().copy()) for x in encoded]
-    work, most = own_workspace(net, len(explainer.schema), settings.max_features), settings.max_features
+    work, most = (
+        own_workspace(net, arrays[0][0][2], len(explainer.schema), settings.max_features),
+        settings.max_features,
+    )
     return {
         "core": median_ms(lambda a: search_rows(*a[0], 0, 1, most, False, model.tolerance, a[1], work), arrays, repeat),
         "verified": median_ms(verified, encoded, repeat),

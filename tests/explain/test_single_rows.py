@@ -123,7 +123,7 @@ def test_answers_alone_and_together() -> None:
 
 def numbers(width: int, seed: int) -> grace.Explainer:
     torch.manual_seed(seed)
-    network = nn.Sequential(nn.Linear(3, width), nn.ReLU(), nn.Linear(width, 2)).double()
+    network = nn.Sequential(nn.Linear(3, width), nn.LeakyReLU(0.1), nn.Linear(width, 2)).double()
     frame = pd.DataFrame(np.random.default_rng(seed).normal(size=(60, 3)).round(2), columns=["a", "b", "c"])
     return grace.Explainer(grace.wrap(network, classes=["no", "yes"]), frame)
 
@@ -158,7 +158,11 @@ def without_relu(module: nn.Sequential) -> None:
     module[1] = nn.Identity()
 
 
-@pytest.mark.parametrize("change", [set_data, write_array, in_place, without_relu])
+def leakier(module: nn.Sequential) -> None:
+    module[1].negative_slope = 0.9
+
+
+@pytest.mark.parametrize("change", [set_data, write_array, in_place, without_relu, leakier])
 def test_changed_weights_are_noticed(change: Callable[[nn.Sequential], None]) -> None:
     asked = numbers(8, 3)
     module, frame = asked.model.module, asked.schema.decode(asked.background_rows)

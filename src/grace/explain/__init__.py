@@ -4,7 +4,8 @@ explainer     Explainer: model, schemas, background, settings; `explain`
 batching      processes rows in chunks within a memory budget; counts queries
 solve         method, polish, proof and recheck of a chunk; alternatives
 explanations  Explanations, a batch; details computes and caches what needs further model calls
-ranked        the answers of one rank as fields of explanations, read off the arrays of the batch
+ranked        the answers of one rank as fields of explanations, read off the arrays of the batch; shared_parts is what
+              all explanations of a batch have in common
 explanation   Explanation, one answer; explanation_json validates its JSON, json_text writes that of many
 answer_parts  remarks and records of proofs and misses, read off the arrays of a batch
 diagnosis     why a row has no answer: limits that would have to be lifted

@@ -186,6 +186,7 @@ class Snapshot:
 
     def __init__(self, module: nn.Module) -> None:
         self.parts = list(module.modules())
+        self.scalars = _scalars(self.parts)
         self.tensors = [t.detach() for t in _tensors(self.parts)]
         self.values = [t.clone() for t in self.tensors]
 
@@ -196,9 +197,15 @@ class Snapshot:
         return (
             (len(parts), len(tensors)) == (len(self.parts), len(self.tensors))
             and all(map(is_, parts, self.parts))
+            and _scalars(parts) == self.scalars
             and all(map(Tensor.is_set_to, tensors, self.tensors))
             and all(map(torch.equal, tensors, self.values))
         )
+
+
+def _scalars(parts: Sequence[nn.Module]) -> list[Any]:
+    """What is read of leaky ReLUs and of batch normalisation beside tensors."""
+    return [vars(part).get(name) for part in parts for name in ("negative_slope", "eps")]
 
 
 def _tensors(parts: Sequence[nn.Module]) -> list[Tensor]:
