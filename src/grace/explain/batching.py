@@ -14,7 +14,7 @@ from grace.models.base import Model
 from grace.models.predictor import OutOfCallsError, Predictor
 from grace.models.relu import check_layers
 from grace.models.torch import TorchModel
-from grace.problem.answers import NOT_ASKED, Answers
+from grace.problem.answers import NO_CELLS, NOT_ASKED, Answers
 from grace.problem.budget import Size, rows_within
 from grace.problem.settings import Settings
 from grace.problem.space import Space
@@ -60,20 +60,24 @@ def answer_within(
     max_calls: int,
     before: tuple[int, int],
     scores: Tensor | None,
+    host_rows: Floats | None = None,
 ) -> tuple[Answers, QueryCount | None]:
     """Answers to all rows, in chunks of `step` rows.
 
     With `max_calls`, the limit on the rows for which a black box is queried, chunks start with one row and grow as the
     observed queries per row allow; rows beyond the limit are marked in `QueryCount.left_out`. `before` is
-    `queries_so_far` at the start, and `scores` (n, k) are those of the rows, given if there is a limit. Layers that
-    were extracted from a model are checked against the model itself on every answer."""
+    `queries_so_far` at the start, and `scores` (n, k) are those of the rows, given if there is a limit; `host_rows` are
+    the rows in host memory, if there is a copy. Layers that were extracted from a model are checked against the model
+    itself on every answer."""
     n = len(rows)
     every = torch.arange(n, device=rows.device)
     if not isinstance(model, Predictor):
-        parts = [solve(every[i : i + step]) for i in range(0, n, step)]
-        for part in (a for first in parts for a in (first, *first.alternatives)):
-            check_layers(model, torch.as_tensor(part.contrast, device=rows.device))
-        return Answers.join(parts), None
+        parts = []
+        for i in range(0, n, step):
+            parts.append(solve(every[i : i + step]))
+            for part in (parts[-1], *parts[-1].alternatives):
+                check_layers(model, _contrast(part, rows[i : i + step]))
+        return Answers.join(parts, host_rows), None
     calls, queried = before
     left_out = np.zeros(n, dtype=bool)
     if not max_calls:
@@ -86,6 +90,14 @@ def answer_within(
         finally:
             model.call_limit = None
     return answers, QueryCount(model.calls - calls, model.rows_queried - queried, left_out)
+
+
+def _contrast(answers: Answers, rows: Tensor) -> Tensor:
+    """Contrastive rows on the device of the rows; only changed cells are copied there."""
+    if rows.is_cpu:
+        return torch.as_tensor(answers.contrast)
+    row, column, value = (torch.as_tensor(part, device=rows.device) for part in vars(answers.differing).values())
+    return rows.index_put((row, column), value)
 
 
 def _within_limit(
@@ -116,7 +128,7 @@ def _unanswered(rows: Tensor, scores: Floats) -> Answers:
     cells = rows.cpu().numpy()
     return Answers(
         rows=cells,
-        contrast=cells.copy(),
+        differing=NO_CELLS,
         success=none,
         trivial=none.copy(),
         before=scores,

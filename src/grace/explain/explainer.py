@@ -236,7 +236,9 @@ class Explainer:
             return required.to_row_answers(answer(problem, chosen, host_rows, known))
 
         try:
-            answers, query_count = answer_within(self.model, solve, x, step, chosen.max_calls, queries, scores)
+            answers, query_count = answer_within(
+                self.model, solve, x, step, chosen.max_calls, queries, scores, None if x.is_cpu else encoded
+            )
         except LayersDifferError as difference:
             sample = encoded if self.background_rows is None else self.background_rows
             model = without_layers(self.model, self.schema, sample[:SAMPLE], difference)

@@ -15,7 +15,7 @@ from torch import Tensor
 from grace.methods import METHODS, Method
 from grace.methods.polish import needs_every_change, polish
 from grace.models.base import checked_scores
-from grace.problem.answers import NOT_ASKED, Answers
+from grace.problem.answers import NO_CELLS, NOT_ASKED, Answers, Cells
 from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Flip, Goal
 from grace.problem.numpy_or_torch import places, to_native, to_numpy
@@ -56,11 +56,11 @@ def _answers(problem: Problem, settings: Settings, rows: Floats, scores: Tensor 
 def _scatter_to_all_rows(first: Answers, found: Answers, active: npt.NDArray[np.intp]) -> Answers:
     """Answers to some of the rows scattered to all rows."""
     out = first.missed()
-    for name in ("contrast", "success", "after", "distance"):
+    for name in ("success", "after", "distance"):
         getattr(out, name)[active] = getattr(found, name)
     for name, held in found.checks.items():
         out.checks[name][active] = held
-    return out
+    return replace(out, differing=replace(found.differing, row=active[found.differing.row]))
 
 
 def _answer(problem: Problem, settings: Settings, rows: Floats, own: Tensor | None = None) -> Answers:
@@ -99,9 +99,9 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, own: Tensor | No
             hits = torch.as_tensor(several)
             checks["irreducible"][several] = to_native(needs_every_change(problem.select(hits), contrast[hits]))
     reported = problem.model.n_reported
-    return Answers(
+    answers = Answers(
         rows=rows,
-        contrast=_to_numpy(problem.rows, contrast, rows),
+        differing=NO_CELLS,
         success=to_numpy(success),
         trivial=to_numpy(trivial),
         before=to_numpy(start)[:, :reported],
@@ -112,6 +112,7 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, own: Tensor | No
         checks={name: to_numpy(held) for name, held in checks.items()},
         followed=np.zeros(rows.shape, dtype=bool),
     )
+    return _with_differing(answers, problem.rows, contrast)
 
 
 def _margin_and_decision(goal: Goal, scores: Tensor) -> tuple[Any, Any]:
@@ -135,14 +136,12 @@ def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
     return torch.where(best.indices == original, scores, scores.scatter(1, original, first))
 
 
-def _to_numpy(before: Tensor, after: Tensor, rows: Floats) -> Floats:
-    """Contrastive rows as an array; only changed cells are copied from a GPU."""
+def _with_differing(answers: Answers, before: Tensor, after: Tensor) -> Answers:
+    """Answers with their contrastive rows; only changed cells are copied from a GPU."""
     if after.is_cpu:
-        return after.numpy()
+        return answers.with_contrast(after.numpy())
     row, column = torch.nonzero(after != before, as_tuple=True)
-    out = rows.copy()
-    out[row.cpu().numpy(), column.cpu().numpy()] = after[row, column].cpu().numpy()
-    return out
+    return replace(answers, differing=Cells(*(part.cpu().numpy() for part in (row, column, after[row, column]))))
 
 
 def _replace_rows(problem: Problem, mask: Any, rows: Tensor, new: Callable[[Problem, Tensor], Tensor]) -> Tensor:
@@ -219,4 +218,4 @@ def _only_new(found: Answers, earlier: list[Answers]) -> Answers:
         incomparable = np.any(changed & ~theirs, axis=1) & np.any(theirs & ~changed, axis=1)
         keep &= incomparable & other.success
     contrast = np.where(keep[:, None], found.contrast, found.rows)
-    return replace(found, success=keep, contrast=contrast)
+    return found.with_contrast(contrast, success=keep)

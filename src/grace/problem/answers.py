@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +16,35 @@ NOT_ASKED = -1
 
 
 @dataclass(frozen=True)
+class Cells:
+    """Cells of rows and their new values, in the order of the rows."""
+
+    row: npt.NDArray[np.int64]
+    column: npt.NDArray[np.int64]
+    value: Floats
+
+    @classmethod
+    def between(cls, rows: Floats, others: Floats) -> Cells:
+        """Where rows differ from others, and the values of the others."""
+        row, column = np.nonzero(rows != others)
+        return cls(row, column, others[row, column])
+
+    def placed_in(self, rows: Floats) -> Floats:
+        """A copy of the rows with the new values."""
+        out = rows.copy()
+        out[self.row, self.column] = self.value
+        return out
+
+
+NO_CELLS = Cells(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+@dataclass(frozen=True)
 class Answers:
-    """What was found, one entry per row."""
+    """What was found, one entry per row. Contrastive rows are given by the cells in which they differ."""
 
     rows: Floats
-    contrast: Floats
+    differing: Cells
     success: Bools
     trivial: Bools  # asked for the class the row has already
     before: Floats  # scores
@@ -30,34 +56,53 @@ class Answers:
     followed: Bools  # cells that differ because they follow others, see `requirements.consequences`
     alternatives: tuple[Answers, ...] = ()
 
+    @cached_property
+    def contrast(self) -> Floats:
+        """The contrastive rows, the original one where there is none."""
+        return self.differing.placed_in(self.rows)
+
     @property
     def changed(self) -> Bools:
         """The cells that were changed, without those that followed."""
         return np.asarray((self.contrast != self.rows) & ~self.followed)
 
+    def with_contrast(self, contrast: Floats, **others: Any) -> Answers:
+        """The same with other contrastive rows."""
+        return _with_rows(replace(self, differing=Cells.between(self.rows, contrast), **others), contrast)
+
     def select(self, places: npt.NDArray[np.int64]) -> Answers:
         """The first answers to some of the rows."""
         arrays = {name: getattr(self, name)[places] for name in ARRAYS}
-        return Answers(**arrays, checks={k: v[places] for k, v in self.checks.items()})
+        contrast = self.contrast[places]
+        differing = Cells.between(arrays["rows"], contrast)
+        checks = {k: v[places] for k, v in self.checks.items()}
+        return _with_rows(Answers(**arrays, differing=differing, checks=checks), contrast)
 
     @classmethod
-    def join(cls, parts: list[Answers]) -> Answers:
-        """The answers to several chunks, one after another."""
+    def join(cls, parts: list[Answers], rows: Floats | None = None) -> Answers:
+        """The answers to several chunks, one after another; `rows` are those of all chunks, if they are known."""
         if len(parts) == 1:
             return parts[0]
-        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in ARRAYS}
+        whole = np.concatenate([p.rows for p in parts]) if rows is None else rows
+        arrays = {name: np.concatenate([getattr(p, name) for p in parts]) for name in ARRAYS if name != "rows"}
+        starts = np.cumsum([0, *(len(p.rows) for p in parts)])
+        cells = Cells(
+            np.concatenate([p.differing.row + start for p, start in zip(parts, starts[:-1], strict=True)]),
+            np.concatenate([p.differing.column for p in parts]),
+            np.concatenate([p.differing.value for p in parts]),
+        )
         named = list(dict.fromkeys(k for p in parts for k in p.checks))
         checks = {k: np.concatenate([p.checks.get(k, np.zeros_like(p.success)) for p in parts]) for k in named}
         most = max(len(p.alternatives) for p in parts)
         padded = [(*p.alternatives, *(p.missed() for _ in range(most - len(p.alternatives)))) for p in parts]
-        others = tuple(cls.join(list(same)) for same in zip(*padded, strict=True))
-        return cls(**arrays, checks=checks, alternatives=others)
+        others = tuple(cls.join(list(same), whole) for same in zip(*padded, strict=True))
+        return cls(rows=whole, differing=cells, **arrays, checks=checks, alternatives=others)
 
     def missed(self) -> Answers:
         """The same rows without any answer."""
         return replace(
             self,
-            contrast=self.rows.copy(),
+            differing=NO_CELLS,
             success=np.zeros_like(self.success),
             trivial=self.trivial.copy(),
             before=self.before.copy(),
@@ -71,4 +116,10 @@ class Answers:
         )
 
 
-ARRAYS = tuple(f.name for f in fields(Answers) if f.name not in ("checks", "alternatives"))
+def _with_rows(answers: Answers, contrast: Floats) -> Answers:
+    """Answers that need not make their contrastive rows."""
+    vars(answers)["contrast"] = contrast
+    return answers
+
+
+ARRAYS = tuple(f.name for f in fields(Answers) if f.name not in ("differing", "checks", "alternatives"))

@@ -216,9 +216,8 @@ class Consequences:
         fine = (self.violation(contrast, origins) == 0).numpy()
         success = answers.success & fine
         final = np.where(success[:, None], contrast.numpy(), answers.rows)
-        return replace(
-            answers,
-            contrast=final,
+        return answers.with_contrast(
+            final,
             success=success,
             followed=(final != answers.rows) & (moved == own).numpy(),
             checks={**answers.checks, "rules": fine & success},
