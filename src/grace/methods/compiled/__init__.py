@@ -1,10 +1,12 @@
-"""The search and polish for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
+"""Search, polish and walks for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
 
 goal     margins, and where they reach the goal along a line
 lines    the nearest value of a single feature
 polish   an answer made irreducible and near
 profiles all breakpoints of a line
 search   beam search of a row
+local    the ranking of GRACE-Local, by a logistic model
+walks    GRACE-Gradient and GRACE-Local; walk_arrays makes what they read
 threads  compiled functions over many rows
 """
 
@@ -16,6 +18,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -23,14 +26,25 @@ from torch import Tensor
 
 from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Lines, Table
+from grace.methods.compiled.local import Background, local_work
 from grace.methods.compiled.polish import BEAM, Work, polish_rows
 from grace.methods.compiled.search import search_rows
+from grace.methods.compiled.walk_arrays import (
+    Coordinates,
+    WalkOptions,
+    WalkWork,
+    walk_arrays,
+    walk_options,
+    walk_work,
+    walk_workspace,
+)
+from grace.methods.compiled.walks import improve_rows, walk_rows
 from grace.models.compiled import BLOCK, Layers, layers_of
 from grace.models.compiled_lines import scratch
 from grace.models.relu import relu_network
 from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Against, Between, Flip, Goal, logit
-from grace.problem.problem import Problem
+from grace.problem.problem import Problem, positions
 from grace.problem.space import NORMS, Space
 
 FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
@@ -38,22 +52,61 @@ PIECES = 64  # of a line, for every unit of the network
 ROWS = 16  # that a thread takes at a time
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
+W = TypeVar("W")
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
 log = logging.getLogger("grace")
 
 
-def search_compiled(problem: Problem) -> Tensor:
-    """The nearest answer with the fewest features, without the walks; the original row where none is found."""
-    found = problem.rows.numpy().copy()
-    options = problem.max_features, problem.prefer == "nearest", problem.model.tolerance
-    _over_rows(problem, lambda arrays, a, b, work: search_rows(*arrays, a, b, *options, found, work))
-    return torch.from_numpy(found)
+def search_compiled(problem: Problem, walks: bool) -> Tensor:
+    """The nearest answer with the fewest features, or with `walks` that of a walk where it is better; the original row
+    where none is found."""
+    found, d = problem.rows.numpy().copy(), problem.rows.shape[1]
+    better, options, further = found.copy(), walk_options(problem), walk_arrays(problem) if walks else None
+
+    def answer(arrays: Arrays, a: int, b: int, work: tuple[Work, WalkWork | None]) -> None:
+        search_rows(*arrays, a, b, options.most, options.nearest, options.tolerance, found, work[0])
+        if further is not None and work[1] is not None:
+            better[a:b] = found[a:b]
+            improve_rows(*arrays, *further, a, b, options, better, work[1], work[0])
+
+    def workspaces(net: Layers, columns: Columns) -> tuple[Work, WalkWork | None]:
+        own = workspace(net, columns, d, problem.max_features)
+        return own, None if further is None else walk_workspace(problem, net, *further)
+
+    _over_rows(problem, answer, workspaces)
+    rows = torch.from_numpy(found)
+    return rows if further is None else _replace_where_reached(problem, rows, torch.from_numpy(better))
+
+
+def walk_compiled(problem: Problem, local: bool) -> Tensor:
+    """The answers of GRACE-Local or GRACE-Gradient; the original row where there is none."""
+    found, further, options = problem.rows.numpy().copy(), walk_arrays(problem), walk_options(problem)
+    _over_rows(
+        problem,
+        lambda arrays, a, b, work: walk_rows(*arrays, *further, a, b, local, options, found, work),
+        lambda net, _: walk_workspace(problem, net, *further),
+    )
+    return _replace_where_reached(problem, problem.rows, torch.from_numpy(found))
+
+
+def _replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
+    """Rows replaced by others that differ and reach the goal: the model has the last word, as it may round in another
+    way."""
+    index = positions((rows != others).any(dim=1))
+    if len(index) == 0:
+        return rows
+    part, new = problem.select(index), others[index]
+    return rows.index_copy(0, index, torch.where(part.reached(new)[:, None], new, rows[index]))
 
 
 def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
     """Rows that reach the goal, made irreducible and near."""
     rows, tolerance = contrast.numpy().copy(), problem.model.tolerance
-    _over_rows(problem, lambda arrays, a, b, work: polish_rows(*arrays, a, b, rows, tolerance, work))
+    _over_rows(
+        problem,
+        lambda arrays, a, b, work: polish_rows(*arrays, a, b, rows, tolerance, work),
+        lambda net, columns: workspace(net, columns, rows.shape[1], problem.max_features),
+    )
     return torch.from_numpy(rows)
 
 
@@ -72,19 +125,27 @@ def ready() -> None:
         work = workspace(net, columns, 1, 1)
         search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
         polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
+        coordinates = Coordinates(none, whole, rows, rows, none > 0)
+        background = Background(rows, whole[:0], rows, none, rows, whole[:0])
+        walks = walk_work(net, 1, 1, 1, 1, local_work(1, 1, 1))
+        options = WalkOptions(1, 1, 1e-6, False)
+        walk_rows(net, goal, columns, table, coordinates, background, 0, 0, False, options, rows, walks)
+        improve_rows(net, goal, columns, table, coordinates, background, 0, 0, options, rows, walks, work)
     finally:
         timer.cancel()
 
 
-def _over_rows(problem: Problem, run: Callable[[Arrays, int, int, Work], None]) -> None:
-    """Run a compiled function over all rows, on as many threads as torch uses."""
+def _over_rows(
+    problem: Problem, run: Callable[[Arrays, int, int, W], None], make_workspace: Callable[[Layers, Columns], W]
+) -> None:
+    """Run a compiled function over all rows, on as many threads as torch uses, each with a workspace."""
     ready()
     network = relu_network(problem.model)
     assert network is not None
-    n, d = problem.rows.shape
+    n = len(problem)
     arrays = problem_arrays(problem, network.compiled)
     threads = min(torch.get_num_threads(), -(-n // ROWS))
-    spare = [workspace(arrays[0], arrays[2], d, problem.max_features) for _ in range(max(1, threads))]
+    spare = [make_workspace(arrays[0], arrays[2]) for _ in range(max(1, threads))]
 
     def part(begin: int) -> None:
         work = spare.pop()
@@ -176,9 +237,11 @@ def goal_arrays(goal: Goal, net: Layers) -> CompiledGoal:
     assert isinstance(goal, Flip | Against)
     target = goal.original if isinstance(goal, Flip) else goal.wanted
     if net.widths[-1] == 1:  # two classes
-        wanted = 1 - target if isinstance(goal, Flip) else target
-        least = goal.offset(wanted, 1 - wanted, torch.zeros(1, dtype=torch.float64)).expand(len(wanted)).numpy()
-        second = wanted.numpy() == 1
+        wanted = 1 - target.numpy() if isinstance(goal, Flip) else target.numpy()
+        second, least = wanted == 1, np.zeros(1)
+        if goal.confidence > 0:
+            winner = torch.from_numpy(wanted)
+            least = goal.offset(winner, 1 - winner, torch.zeros(1, dtype=torch.float64)).numpy()
         low, high = np.where(second, least, -np.inf), np.where(second, np.inf, -least)
         return CompiledGoal(RANGE, none.astype(np.int64), low, high, 1.0, -np.inf, none)
     classes = int(net.widths[-1])
