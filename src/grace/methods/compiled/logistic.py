@@ -59,9 +59,10 @@ def fit_logistic(fit: LogisticFit, count: int) -> None:
     before = loss(fit, count, 0.0)
     for _ in range(NEWTON_STEPS):
         slope_of_loss(fit, count)
-        if rest_square(fit, count, False) <= ACCURACY**2:
+        square = rest_square(fit, count)
+        if square <= ACCURACY**2:
             return
-        conjugate_gradients(fit, count)
+        conjugate_gradients(fit, count, square)
         size, after = 1.0, loss(fit, count, 1.0)
         for _ in range(HALVINGS):
             if after <= before + 1e-12 * abs(before):
@@ -97,8 +98,8 @@ def slope_of_loss(fit: LogisticFit, count: int) -> None:
 
 
 @compiled
-def rest_square(fit: LogisticFit, count: int, scaled: bool) -> float:
-    """The squared length of what is left to solve for; that of the intercepts in units of their curvature, or not."""
+def rest_square(fit: LogisticFit, count: int) -> float:
+    """The squared length of what is left to solve for, that of the intercepts in units of their curvature."""
     total = 0.0
     for k in range(len(fit.b)):
         rest, out = fit.rest[k, :count], fit.grest[k, :count]
@@ -115,15 +116,15 @@ def rest_square(fit: LogisticFit, count: int, scaled: bool) -> float:
             for t in range(count):
                 out[t] += a * one[t]
         total += dot(rest, out)
-        total += fit.rest_b[k] ** 2 / (fit.curvature_b[k] if scaled else 1.0)
+        total += fit.rest_b[k] ** 2 / fit.curvature_b[k]
     return total
 
 
 @inlined
-def conjugate_gradients(fit: LogisticFit, count: int) -> None:
-    """A Newton step, more precise the smaller the slope is: far from the solution it need not be exact."""
+def conjugate_gradients(fit: LogisticFit, count: int, square: float) -> None:
+    """A Newton step, more precise the smaller the slope is: far from the solution it need not be exact. `square` is the
+    squared length of what is left to solve for."""
     classes = len(fit.b)
-    square = rest_square(fit, count, True)
     goal = max(square * min(np.sqrt(square), 1e-2), 1e-4 * ACCURACY**2)
     for k in range(classes):
         fit.step_b[k], fit.direction_b[k] = 0.0, fit.rest_b[k] / fit.curvature_b[k]
@@ -144,7 +145,7 @@ def conjugate_gradients(fit: LogisticFit, count: int) -> None:
                 total += image
             fit.step_b[k] += length * shift
             fit.rest_b[k] -= length * (total + TRACE * shift)
-        new = rest_square(fit, count, True)
+        new = rest_square(fit, count)
         if new <= goal:
             return
         for k in range(classes):
