@@ -95,7 +95,7 @@ def local(problem: Problem) -> Tensor:
 
 
 def both(problem: Problem) -> list[Tensor]:
-    """The answers of GRACE-Gradient and GRACE-Local, which take their steps together."""
+    """The answers of GRACE-Gradient and GRACE-Local, which in tensor operations take their steps together."""
     if is_compiled_walk(problem):
         return [gradient(problem), local(problem)]
     v, slope = nearest_alternative(problem)

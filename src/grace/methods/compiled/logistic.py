@@ -69,6 +69,8 @@ def fit_logistic(fit: LogisticFit, count: int) -> None:
                 break
             size *= 0.5
             after = loss(fit, count, size)
+        if not after <= before + 1e-12 * abs(before):
+            return
         before = after
         for k in range(classes):
             fit.b[k] += size * fit.step_b[k]
