@@ -13,10 +13,8 @@ threads  compiled functions over many rows
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
 from typing import TypeVar
 
@@ -29,6 +27,7 @@ from grace.methods.compiled.lines import Columns, Lines, Table
 from grace.methods.compiled.local import Background, local_work
 from grace.methods.compiled.polish import BEAM, Work, polish_rows
 from grace.methods.compiled.search import search_rows
+from grace.methods.compiled.threads import over_rows
 from grace.methods.compiled.walk_arrays import (
     Coordinates,
     WalkOptions,
@@ -42,14 +41,12 @@ from grace.methods.compiled.walks import improve_rows, walk_rows
 from grace.models.compiled import BLOCK, Layers, layers_of
 from grace.models.compiled_lines import scratch
 from grace.models.relu import relu_network
-from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Against, Between, Flip, Goal, logit
 from grace.problem.problem import Problem, positions
 from grace.problem.space import NORMS, Space
 
 FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
 PIECES = 64  # of a line, for every unit of the network
-ROWS = 16  # that a thread takes at a time
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
 W = TypeVar("W")
@@ -142,25 +139,8 @@ def _over_rows(
     ready()
     network = relu_network(problem.model)
     assert network is not None
-    n = len(problem)
     arrays = problem_arrays(problem, network.compiled)
-    threads = min(torch.get_num_threads(), -(-n // ROWS))
-    spare = [make_workspace(arrays[0], arrays[2]) for _ in range(max(1, threads))]
-
-    def part(begin: int) -> None:
-        work = spare.pop()
-        run(arrays, begin, min(begin + ROWS, n), work)
-        spare.append(work)
-
-    starts = range(0, n, ROWS)
-    for _ in map(part, starts) if threads <= 1 else pool(os.getpid(), threads).map(part, starts):
-        check_cancelled()
-
-
-@cache
-def pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Threads of this process; a forked child gets others."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="grace")
+    over_rows(len(problem), lambda a, b, work: run(arrays, a, b, work), lambda: make_workspace(arrays[0], arrays[2]))
 
 
 def problem_arrays(problem: Problem, net: Layers) -> Arrays:
