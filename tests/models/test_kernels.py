@@ -35,7 +35,7 @@ NETWORKS = [((50, 30), 2), ((20,), 2), ((), 3), ((12, 20, 9), 5), ((16, 16, 16, 
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Switches the kernels on and off; where there is no GPU, the code for GPUs runs on the CPU."""
-    for module in ("grace.methods.search", "grace.methods.polish"):
+    for module in ("grace.methods.search", "grace.methods.polish", "grace.methods.walk"):
         monkeypatch.setattr(sys.modules[module], "is_compiled", lambda problem: False)
     return lambda on: monkeypatch.setattr(relu, "usable", lambda device: on)
 

@@ -15,7 +15,7 @@ from grace.methods.line_search import ROUNDING
 from grace.methods.moves import Moves, moves_of
 from grace.methods.polish import is_compiled, polish
 from grace.methods.steady import steadied, steadiness
-from grace.methods.walk import both, gradient
+from grace.methods.walk import both, gradient, is_compiled_walk
 from grace.problem.cancellation import check_cancelled
 from grace.problem.numpy_or_torch import first_true
 from grace.problem.problem import Problem, positions
@@ -82,7 +82,9 @@ def with_walks(problem: Problem) -> Tensor:
     """The compiled search, and the walks where they may do better: not than the nearest single change."""
     from grace.methods.compiled import search_compiled  # numba takes a second to import
 
-    found = search_compiled(problem)
+    if is_compiled_walk(problem):
+        return search_compiled(problem, walks=True)
+    found = search_compiled(problem, walks=False)
     count = (found != problem.rows).sum(dim=1)
     left = positions(count != 1) if problem.prefer == "fewest" else torch.arange(len(found))
     if len(left) == 0:

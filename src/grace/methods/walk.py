@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grace.methods.polish import is_compiled
 from grace.methods.ranking.entropy import filter_ranking
 from grace.methods.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
 from grace.methods.ranking.local import rank_local
@@ -63,8 +64,20 @@ FEW = 16  # and at least so many: to carry fewer along takes less than to drop t
 TOGETHER = 4096  # rows times K up to which all k are walked together from the start
 
 
+def is_compiled_walk(problem: Problem) -> bool:
+    """Whether there is compiled code for the walks of a problem: also categories that are read as vectors."""
+    network = relu_network(problem.model)
+    if not is_compiled(problem) or problem.as_printed or network is None or problem.local_model != "logistic":
+        return False
+    return all(j in network.embedded for j in problem.space.categorical)
+
+
 def gradient(problem: Problem) -> Tensor:
     """GRACE-Gradient."""
+    if is_compiled_walk(problem):
+        from grace.methods.compiled import walk_compiled  # numba takes a second to import
+
+        return walk_compiled(problem, local=False)
     v, slope = nearest_alternative(problem)
     order = rank_gradient_as_printed(problem, v) if problem.as_printed else rank_gradient(problem, slope)
     return grow(problem, order, v)
@@ -72,12 +85,19 @@ def gradient(problem: Problem) -> Tensor:
 
 def local(problem: Problem) -> Tensor:
     """GRACE-Local."""
+    problem.known_rows("the local method")
+    if is_compiled_walk(problem):
+        from grace.methods.compiled import walk_compiled  # numba takes a second to import
+
+        return walk_compiled(problem, local=True)
     v, _ = nearest_alternative(problem)
     return grow(problem, rank_local(problem, v), v)
 
 
 def both(problem: Problem) -> list[Tensor]:
-    """The answers of GRACE-Gradient and GRACE-Local, which take their steps together."""
+    """The answers of GRACE-Gradient and GRACE-Local, which in tensor operations take their steps together."""
+    if is_compiled_walk(problem):
+        return [gradient(problem), local(problem)]
     v, slope = nearest_alternative(problem)
     first = rank_gradient_as_printed(problem, v) if problem.as_printed else rank_gradient(problem, slope)
     twice = torch.arange(len(problem), device=v.device).repeat(2)

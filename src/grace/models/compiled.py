@@ -194,6 +194,41 @@ def activate(net: Layers, row: Floats, values: Floats) -> None:
 
 
 @compiled
+def backward(net: Layers, values: Floats, slopes: Floats) -> None:
+    """The gradient of a function of the scores in the pre-activations of every layer, from that in the scores, which
+    comes last in `slopes`; `values` are the pre-activations."""
+    for back in range(len(net.leak)):
+        layer = len(net.leak) - 1 - back
+        begin, after, end = net.units[layer], net.units[layer + 1], net.units[layer + 2]
+        units, out, later = values[begin:after], slopes[begin:after], slopes[after:end]
+        leak, width, at = net.leak[layer], end - after, net.offsets[layer]
+        if back == 0:
+            for u in range(len(out)):
+                out[u] = 0.0
+            for k in range(width):
+                slope, weights = later[k], net.last[k]
+                if slope != 0.0:
+                    for u in range(len(out)):
+                        out[u] += slope * weights[u]
+            for u in range(len(out)):
+                out[u] *= 1.0 if units[u] > 0.0 else leak
+            continue
+        for u in range(len(out)):
+            factor = 1.0 if units[u] > 0.0 else leak
+            out[u] = factor * dot(net.weights[at : at + width], later) if factor != 0.0 else 0.0
+            at += width
+
+
+@compiled
+def dot(a: Floats, b: Floats) -> float:
+    """The inner product of vectors of the same length."""
+    total = 0.0
+    for u in range(len(a)):
+        total += a[u] * b[u]
+    return total
+
+
+@compiled
 def sort_by(keys: Floats, sign: float, order: Ints, count: int) -> None:
     """Shell sort of the first indices in `order` by rising keys, or falling ones if the sign is -1; equal ones by
     index."""

@@ -41,6 +41,8 @@ class ReluNetwork:
     bias: Tensor  # (h,)
     tables: Mapping[int, Tensor]  # feature -> (categories, h)
     later: tuple[tuple[Tensor, Tensor], ...]  # weights and biases of the other layers
+    embedded: Mapping[int, Tensor] = field(default_factory=dict)
+    """feature -> (coordinates, h): where a category is read as a vector, as in `Space`, the weights of that vector"""
     kernels: dict[str, bool] = field(default_factory=dict, compare=False)  # which of them were tried, and run here
 
     def first(self, rows: Tensor) -> Tensor:
@@ -169,8 +171,10 @@ def _of_group(model: Grouped) -> ReluNetwork | None:
     places = model.places()
     weight = torch.stack([inner.weight[:, p[0]] if len(p) == 1 else 0 * inner.bias for p in places], dim=1)
     tables = {j: inner.weight[:, list(p)].T.contiguous() for j, p in enumerate(places) if len(p) > 1}
+    embedded = dict(tables)  # the coordinates of a group are its columns
     tables |= {j: inner.tables[p[0]] for j, p in enumerate(places) if len(p) == 1 and p[0] in inner.tables}
-    return ReluNetwork(weight, inner.bias, tables, inner.later)
+    embedded |= {j: inner.embedded[p[0]] for j, p in enumerate(places) if len(p) == 1 and p[0] in inner.embedded}
+    return ReluNetwork(weight, inner.bias, tables, inner.later, embedded)
 
 
 def _of_layout(layout: Layout, features: int) -> ReluNetwork:
@@ -182,12 +186,13 @@ def _of_layout(layout: Layout, features: int) -> ReluNetwork:
         full = weight.new_zeros(len(weight), features)
         full[:, layout.numeric] = scaled
     bias = bias - scaled @ layout.centre.double()
-    tables, start = {}, numeric
+    tables, embedded, start = {}, {}, numeric
     for j, vectors in layout.tables.items():
         width = vectors.shape[1]
-        tables[j] = vectors.double() @ weight[:, start : start + width].T
+        embedded[j] = weight[:, start : start + width].T
+        tables[j] = vectors.double() @ embedded[j]
         start += width
-    return _with_hidden_layer(ReluNetwork(full, bias, tables, tuple(later)))
+    return _with_hidden_layer(ReluNetwork(full, bias, tables, tuple(later), embedded))
 
 
 Affine = tuple[Tensor, Tensor]  # weights (out, in) and biases (out,)
@@ -281,4 +286,5 @@ def _with_hidden_layer(network: ReluNetwork) -> ReluNetwork:
         torch.cat([network.bias, -network.bias]),
         {j: torch.cat([table, -table], dim=1) for j, table in network.tables.items()},
         ((torch.cat([eye, -eye], dim=1), torch.zeros_like(network.bias)),),
+        {j: torch.cat([block, -block], dim=1) for j, block in network.embedded.items()},
     )

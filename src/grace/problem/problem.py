@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ class BackgroundRows:
     rows: Tensor
     scores: Tensor
     coordinates: Tensor  # see Space.euclidean
+    cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what others have made of them
 
     @classmethod
     def of(cls, model: Model, space: Space, rows: Tensor, scores: Tensor | None = None) -> BackgroundRows:

@@ -1,21 +1,22 @@
-"""The search and polish for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
+"""Search, polish and walks for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
 
 goal     margins, and where they reach the goal along a line
 lines    the nearest value of a single feature
 polish   an answer made irreducible and near
 profiles all breakpoints of a line
 search   beam search of a row
+local    the ranking of GRACE-Local, by a logistic model
+walks    GRACE-Gradient and GRACE-Local; walk_arrays makes what they read
 threads  compiled functions over many rows
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, lru_cache
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -23,47 +24,97 @@ from torch import Tensor
 
 from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Lines, Table
+from grace.methods.compiled.local import Background, local_work
 from grace.methods.compiled.polish import BEAM, Work, polish_rows
+from grace.methods.compiled.profiles import scores_along
 from grace.methods.compiled.search import search_rows
+from grace.methods.compiled.threads import over_rows
+from grace.methods.compiled.walk_arrays import (
+    Coordinates,
+    WalkOptions,
+    WalkWork,
+    walk_arrays,
+    walk_options,
+    walk_work,
+    walk_workspace,
+)
+from grace.methods.compiled.walks import improve_rows, walk_rows
 from grace.models.compiled import BLOCK, Layers, layers_of
 from grace.models.compiled_lines import scratch
 from grace.models.relu import relu_network
-from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Against, Between, Flip, Goal, logit
-from grace.problem.problem import Problem
+from grace.problem.problem import Problem, positions
 from grace.problem.space import NORMS, Space
 
 FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
 PIECES = 64  # of a line, for every unit of the network
-ROWS = 16  # that a thread takes at a time
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
+W = TypeVar("W")
 NOWHERE = np.zeros(0, dtype=np.int64)
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
 log = logging.getLogger("grace")
 _thread = threading.local()
 
 
-def search_compiled(problem: Problem) -> Tensor:
-    """The nearest answer with the fewest features, without the walks; the original row where none is found."""
-    found = problem.rows.numpy().copy()
-    options = problem.max_features, problem.prefer == "nearest", problem.model.tolerance
-    _over_rows(problem, lambda arrays, a, b, work: search_rows(*arrays, a, b, *options, found, work))
-    return torch.from_numpy(found)
+def search_compiled(problem: Problem, walks: bool) -> Tensor:
+    """The nearest answer with the fewest features, or with `walks` that of a walk where it is better; the original row
+    where none is found."""
+    found, d = problem.rows.numpy().copy(), problem.rows.shape[1]
+    better, options, further = found.copy(), walk_options(problem), walk_arrays(problem) if walks else None
+
+    def answer(arrays: Arrays, a: int, b: int, work: tuple[Work, WalkWork | None]) -> None:
+        search_rows(*arrays, a, b, options.most, options.nearest, options.tolerance, found, work[0])
+        if further is not None and work[1] is not None:
+            better[a:b] = found[a:b]
+            improve_rows(*arrays, *further, a, b, options, better, work[1], work[0])
+
+    def workspaces(net: Layers, columns: Columns) -> tuple[Work, WalkWork | None]:
+        own = own_workspace(net, columns, d, problem.max_features)
+        return own, None if further is None else walk_workspace(problem, net, *further)
+
+    _over_rows(problem, answer, workspaces)
+    rows = torch.from_numpy(found)
+    return rows if further is None else _replace_where_reached(problem, rows, torch.from_numpy(better))
+
+
+def walk_compiled(problem: Problem, local: bool) -> Tensor:
+    """The answers of GRACE-Local or GRACE-Gradient; the original row where there is none."""
+    found, further, options = problem.rows.numpy().copy(), walk_arrays(problem), walk_options(problem)
+    _over_rows(
+        problem,
+        lambda arrays, a, b, work: walk_rows(*arrays, *further, a, b, local, options, found, work),
+        lambda net, _: walk_workspace(problem, net, *further),
+    )
+    return _replace_where_reached(problem, problem.rows, torch.from_numpy(found))
+
+
+def _replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
+    """Rows replaced by others that differ and reach the goal: the model has the last word, as it may round in another
+    way."""
+    index = positions((rows != others).any(dim=1))
+    if len(index) == 0:
+        return rows
+    part, new = problem.select(index), others[index]
+    return rows.index_copy(0, index, torch.where(part.reached(new)[:, None], new, rows[index]))
 
 
 def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
     """Rows that reach the goal, made irreducible and near."""
     rows, tolerance = contrast.numpy().copy(), problem.model.tolerance
-    _over_rows(problem, lambda arrays, a, b, work: polish_rows(*arrays, a, b, rows, tolerance, work))
+    _over_rows(
+        problem,
+        lambda arrays, a, b, work: polish_rows(*arrays, a, b, rows, tolerance, work),
+        lambda net, columns: own_workspace(net, columns, rows.shape[1], problem.max_features),
+    )
     return torch.from_numpy(rows)
 
 
 @cache
 def ready() -> None:
     """Compile, or load what an earlier process has compiled: functions for any network, goal and table."""
-    notice = "compiling the search for this machine, which is done once and takes up to a minute"
+    notice = "compiling the search for this machine, which is done once and takes a minute or two"
     timer = threading.Timer(PATIENCE, log.warning, [notice])
     timer.start()
     try:
@@ -75,29 +126,26 @@ def ready() -> None:
         work = workspace(net, columns, 1, 1)
         search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
         polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
+        coordinates = Coordinates(none, whole, rows, rows, none > 0)
+        background = Background(rows, whole[:0], rows, none, rows, whole[:0])
+        walks = walk_work(net, 1, 1, 1, 1, local_work(1, 1, 1))
+        options = WalkOptions(1, 1, 1e-6, False)
+        walk_rows(net, goal, columns, table, coordinates, background, 0, 0, False, options, rows, walks)
+        improve_rows(net, goal, columns, table, coordinates, background, 0, 0, options, rows, walks, work)
+        scores_along(net, np.zeros((1, 1)), whole, np.zeros(1), np.zeros(1))
     finally:
         timer.cancel()
 
 
-def _over_rows(problem: Problem, run: Callable[[Arrays, int, int, Work], None]) -> None:
-    """Run a compiled function over all rows, on as many threads as torch uses."""
+def _over_rows(
+    problem: Problem, run: Callable[[Arrays, int, int, W], None], make_workspace: Callable[[Layers, Columns], W]
+) -> None:
+    """Run a compiled function over all rows, on as many threads as torch uses, each with a workspace."""
     ready()
     network = relu_network(problem.model)
     assert network is not None
-    n, d = problem.rows.shape
     arrays = problem_arrays(problem, network.compiled)
-    if n <= ROWS:
-        run(arrays, 0, n, own_workspace(arrays[0], arrays[2], d, problem.max_features))
-        return check_cancelled()
-    threads = min(torch.get_num_threads(), -(-n // ROWS))
-
-    def part(begin: int) -> None:
-        run(arrays, begin, min(begin + ROWS, n), own_workspace(arrays[0], arrays[2], d, problem.max_features))
-
-    starts = range(0, n, ROWS)
-    for _ in map(part, starts) if threads <= 1 else pool(os.getpid(), threads).map(part, starts):
-        check_cancelled()
-    return None
+    over_rows(len(problem), lambda a, b, work: run(arrays, a, b, work), lambda: make_workspace(arrays[0], arrays[2]))
 
 
 def own_workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
@@ -108,12 +156,6 @@ def own_workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
     work = workspace(net, columns, d, most)
     _thread.known = (net, columns, most, work) if work.lines.scores.nbytes <= KEPT else None
     return work
-
-
-@cache
-def pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Threads of this process; a forked child gets others."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="grace")
 
 
 def problem_arrays(problem: Problem, net: Layers) -> Arrays:

@@ -70,6 +70,40 @@ def margin_of_class(goal: CompiledGoal, k: int, scores: Floats, at: int, classes
     return min(lead, scores[at + k] + goal.shift[k] - top - np.log(total) - goal.odds)
 
 
+@compiled
+def margin_towards(goal: CompiledGoal, i: int, k: int, scores: Floats, at: int, classes: int) -> float:
+    """The margin of class k, or of the range."""
+    if goal.kind == RANGE:
+        return margin_at(goal, i, scores, at, classes)
+    return margin_of_class(goal, k, scores, at, classes)
+
+
+@compiled
+def slope_of_margin(goal: CompiledGoal, i: int, k: int, scores: Floats, slope: Floats) -> None:
+    """The gradient (classes,) of `margin_towards` in the scores (classes,)."""
+    if goal.kind == RANGE:
+        rises = scores[0] - goal.low[i] <= goal.high[i] - scores[0]
+        slope[0] = (1.0 if rises else -1.0) / goal.scale
+        return
+    rival, top, total = -1, -np.inf, 0.0
+    for c in range(len(scores)):
+        slope[c] = 0.0
+        if c != k:
+            top = max(top, scores[c] + goal.shift[c])
+            if rival < 0 or scores[c] > scores[rival]:
+                rival = c
+    slope[k], slope[rival] = 1.0, -1.0
+    if goal.odds == -np.inf:
+        return
+    for c in range(len(scores)):
+        if c != k:
+            total += np.exp(scores[c] + goal.shift[c] - top)
+    if scores[k] + goal.shift[k] - top - np.log(total) - goal.odds < scores[k] - scores[rival]:
+        for c in range(len(scores)):
+            if c != k:
+                slope[c] = -np.exp(scores[c] + goal.shift[c] - top) / total
+
+
 @inlined
 def part_of_piece(
     goal: CompiledGoal, i: int, k: int, scores: Floats, piece: int, threshold: float, trial: Floats

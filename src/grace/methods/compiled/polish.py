@@ -213,6 +213,16 @@ def tighten(
 
 
 @compiled
+def polish_row(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, row: Floats, tolerance: float, work: Work
+) -> float:
+    """Make a row that reaches the goal of row i, whose first layer is `origin`, irreducible and near; returns its
+    distance."""
+    pull_back_both_ways(net, goal, columns, table, i, row, tolerance, work)  # to values that can be said
+    return tighten(net, goal, columns, table, i, row, tolerance, work)
+
+
+@compiled
 def polish_rows(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, begin: int, end: int, rows: Floats,
     tolerance: float, work: Work,
@@ -220,5 +230,4 @@ def polish_rows(
     """Make rows that reach the goal irreducible and near."""
     for i in range(begin, end):
         activate(net, table.rows[i], work.origin)
-        pull_back_both_ways(net, goal, columns, table, i, rows[i], tolerance, work)  # to values that can be said
-        tighten(net, goal, columns, table, i, rows[i], tolerance, work)
+        polish_row(net, goal, columns, table, i, rows[i], tolerance, work)

@@ -4,6 +4,7 @@ would not survive in forked processes."""
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -21,12 +22,13 @@ W = TypeVar("W")
 def over_rows(n: int, run: Callable[[int, int, W], None], workspace: Callable[[], W]) -> None:
     """Call `run(begin, end, work)` for all parts of n rows; each thread has a workspace of its own."""
     threads = max(1, min(torch.get_num_threads(), -(-n // ROWS)))
-    spare = [workspace() for _ in range(threads)]
+    made: dict[int, W] = {}
 
     def part(begin: int) -> None:
-        work = spare.pop()
-        run(begin, min(begin + ROWS, n), work)
-        spare.append(work)
+        thread = threading.get_ident()
+        if thread not in made:
+            made[thread] = workspace()
+        run(begin, min(begin + ROWS, n), made[thread])
 
     starts = range(0, n, ROWS)
     for _ in map(part, starts) if threads == 1 else pool(os.getpid(), threads).map(part, starts):
