@@ -13,8 +13,9 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, lru_cache
 
 import numpy as np
@@ -63,10 +64,7 @@ def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
 @cache
 def ready() -> None:
     """Compile, or load what an earlier process has compiled: functions for any network, goal and table."""
-    notice = "compiling the search for this machine, which is done once and takes up to a minute"
-    timer = threading.Timer(PATIENCE, log.warning, [notice])
-    timer.start()
-    try:
+    with compiling("search"):
         net, rows, none = layers_of(np.zeros((1, 1)), np.zeros(1), {}, []), np.zeros((0, 1)), np.zeros(0)
         whole = np.zeros(1, dtype=np.int64)
         goal = CompiledGoal(RANGE, whole[:0], none, none, 1.0, -np.inf, none)
@@ -75,6 +73,16 @@ def ready() -> None:
         work = workspace(net, columns, 1, 1)
         search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
         polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
+
+
+@contextmanager
+def compiling(what: str) -> Iterator[None]:
+    """Report it if compiling within this context takes long."""
+    notice = f"compiling the {what} for this machine, which is done once and takes up to a minute"
+    timer = threading.Timer(PATIENCE, log.warning, [notice])
+    timer.start()
+    try:
+        yield
     finally:
         timer.cancel()
 
