@@ -43,6 +43,8 @@ class Search(NamedTuple):
     far: Floats
     size: Floats  # (W,) of the move to the far end
     start: Floats  # (units,) the pre-activations of the row
+    lowest: Floats  # (units,) limits of the units after the first layer in the root
+    highest: Floats
     base: Floats  # (h,) of the middle of a node
     point: Floats  # (h,)
     top: Floats  # (2, K, widest) the largest contributions
@@ -80,6 +82,8 @@ def search(net: Layers, d: int, most: int) -> Search:
         far=np.zeros(ways),
         size=np.zeros(ways),
         start=np.zeros(units),
+        lowest=np.zeros(units),
+        highest=np.zeros(units),
         base=np.zeros(h),
         point=np.zeros(h),
         top=np.zeros((2, most, int(net.widths.max()))),
@@ -242,19 +246,36 @@ def row_limits(net: Layers, table: Table, i: int, s: Search) -> None:
             for q in range(len(low)):
                 high[q] += s.top[0, t, q]
                 low[q] -= s.top[1, t, q]
-        by_intervals(net, bound, layer)
+        by_intervals(net, bound, layer, s.values)
+    for at in range(net.widths[0], len(bound.low)):
+        s.lowest[at], s.highest[at] = bound.low[at], bound.high[at]
+
+
+@compiled
+def inner_limits(net: Layers, s: Search) -> None:
+    """Limits of all layers after the first in a node: by interval arithmetic, within those of the root."""
+    first, bound = net.widths[0], s.bound
+    for at in range(first, len(bound.low)):
+        bound.low[at], bound.high[at] = s.lowest[at], s.highest[at]
+    for layer in range(len(net.leak) - 1):
+        by_intervals(net, bound, layer, s.values)
 
 
 @inlined
-def by_intervals(net: Layers, bound: Majorant, layer: int) -> None:
+def by_intervals(net: Layers, bound: Majorant, layer: int, work: Floats) -> None:
     """Limits of the layer after a hidden one that interval arithmetic improves."""
-    begin, after, width, at = net.units[layer], net.units[layer + 1], net.widths[layer + 1], net.offsets[layer]
+    begin, after, end, width = net.units[layer], net.units[layer + 1], net.units[layer + 2], net.widths[layer + 1]
+    biases, at = net.biases[after - net.widths[0] : end - net.widths[0]], net.offsets[layer]
+    low, high, middle, radius = bound.low[after:end], bound.high[after:end], bound.lower[after:end], work[:width]
     for q in range(width):
-        least = most = net.biases[after - net.widths[0] + q]
-        for u in range(net.widths[layer]):
-            weight = net.weights[at + u * width + q]
-            low, high = max(bound.low[begin + u], 0.0), max(bound.high[begin + u], 0.0)
-            least += min(weight * low, weight * high)
-            most += max(weight * low, weight * high)
-        bound.low[after + q] = max(bound.low[after + q], least)
-        bound.high[after + q] = min(bound.high[after + q], most)
+        middle[q], radius[q] = biases[q], 0.0
+    for u in range(begin, after):
+        least, most = max(bound.low[u], 0.0), max(bound.high[u], 0.0)
+        if most > 0.0:
+            centre, half, weights = 0.5 * (least + most), 0.5 * (most - least), net.weights[at : at + width]
+            for q in range(width):
+                middle[q] += centre * weights[q]
+                radius[q] += half * abs(weights[q])
+        at += width
+    for q in range(width):
+        low[q], high[q] = max(low[q], middle[q] - radius[q]), min(high[q], middle[q] + radius[q])

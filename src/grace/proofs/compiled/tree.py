@@ -34,6 +34,7 @@ from grace.proofs.compiled.rows import (
     Search,
     amount,
     first_limits,
+    inner_limits,
 )
 
 THINNEST = 1e-10  # a range of this share of the whole is not halved any more
@@ -145,6 +146,7 @@ def examine(net: Layers, table: Table, aims: Aims, i: int, f: int, s: Search) ->
     counts, bound = s.counts[f], s.bound
     s.state[NODES] += 1
     first_limits(net, table, i, f, s)
+    inner_limits(net, s)
     set_weights(net, table, i, f, s)
     q = lowest(net, aims, i, s)
     if s.state[LOADED] != q:
