@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.methods.compiled import Arrays, column_arrays, compiling, goal_arrays, pool
+from grace.methods.compiled import Arrays, column_arrays, compiling, goal_arrays
 from grace.methods.compiled.goal import RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Table
+from grace.methods.compiled.threads import pool
 from grace.models.compiled import Layers, layers_of
 from grace.models.relu import ReluNetwork
 from grace.problem.cancellation import check_cancelled
