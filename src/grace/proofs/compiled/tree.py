@@ -192,6 +192,8 @@ def lowest(net: Layers, aims: Aims, i: int, s: Search) -> int:
         s.values[u] = s.base[u]
     forward(net, s.values)
     scores, best, least = s.values[net.units[len(net.leak)] :], begin, np.inf
+    for k in range(len(scores)):  # the constants have the biases
+        scores[k] -= net.biases[net.units[len(net.leak)] - net.widths[0] + k]
     for q in range(begin, end):
         value = aims.sign[i, q] * scores[aims.plus[i, q]] + aims.constant[i, q]
         if aims.minus[i, q] >= 0:
