@@ -17,8 +17,8 @@ from grace.explain.solve import answer
 from grace.models.relu import relu_network
 from grace.problem.goal import Flip
 from grace.proofs import prover
-from grace.proofs.certificate import FOUND, OPEN, PROVEN, prove
-from grace.proofs.prover import Prover
+from grace.proofs.certificate import FOUND, OPEN, PROVEN, network_of, prove
+from grace.proofs.prover import Prover, prove_batched
 from grids import explainer_of, grid
 
 pytestmark = pytest.mark.quick
@@ -29,6 +29,11 @@ def problem_of(explainer: grace.Explainer, rows: pd.DataFrame, **limits: object)
     schema = explainer.schema.constrain(**limits)
     encoded = torch.as_tensor(explainer.schema.encode(rows))
     return explainer._problem(encoded, None, schema, settings)
+
+
+def batched(problem, most: torch.Tensor, budget: float):
+    """The prover that works on all rows together, on whatever device."""
+    return prove_batched(problem, network_of(problem), most, budget)
 
 
 def enumerated(problem, i: int, most: int) -> float:
@@ -61,7 +66,8 @@ def enumerated(problem, i: int, most: int) -> float:
     "limits", [{}, {"frozen": ["a"]}, {"increase_only": ["a"], "decrease_only": ["d"]}, {"gamma": 0.02}]
 )
 @pytest.mark.parametrize(("seed", "tilt"), [(0, 2.5), (1, 0.7), (2, 2.5), (3, 2.5)])
-def test_agrees_with_trying_everything(seed: int, tilt: float, limits: dict) -> None:
+@pytest.mark.parametrize("prove", [prove, batched])
+def test_agrees_with_trying_everything(prove, seed: int, tilt: float, limits: dict) -> None:
     frame = grid(seed)
     explainer = explainer_of(frame, seed, tilt=tilt)
     problem = problem_of(explainer, frame.head(12), **limits)
@@ -100,7 +106,7 @@ def test_single_precision_claims_no_more_than_double(scale: float, offset: float
         return usual(self, nodes, bound)
 
     monkeypatch.setattr(Prover, "undone", compared)
-    prove(problem_of(explainer, frame.head(12)), torch.full((12,), 3), budget=0.5)
+    batched(problem_of(explainer, frame.head(12)), torch.full((12,), 3), budget=0.5)
     assert torch.cat(slacks).median() < 0.1
 
 
@@ -110,13 +116,13 @@ def test_coarse_products_are_not_trusted(monkeypatch) -> None:
     problem = problem_of(explainer_of(frame, 1), frame.head(12))
     most = torch.full((12,), 2)
     assert prover.exact(torch.device("cpu"))
-    usual = prove(problem, most, budget=10)
+    usual = batched(problem, most, budget=10)
     matmul = torch.Tensor.__matmul__
     coarse = lambda a, b: matmul(a, b) if a.dtype == torch.float64 else matmul(a.bfloat16(), b.bfloat16()).float()  # noqa: E731
     with monkeypatch.context() as patch:
         patch.setattr(torch.Tensor, "__matmul__", coarse)
         assert not prover.exact(torch.device("cpu"))
-        careful = prove(problem, most, budget=10)
+        careful = batched(problem, most, budget=10)
     assert torch.equal(usual.status, careful.status)
 
 
@@ -126,10 +132,10 @@ def test_too_many_nodes_are_given_up(monkeypatch) -> None:
     frame = pd.DataFrame(rng.normal(size=(60, 12)), columns=[f"f{i}" for i in range(12)])
     problem = problem_of(explainer_of(frame, 0, hidden=(16, 12), tilt=14.0), frame.head(6))
     most = torch.tensor([1, 3] * 3)
-    usual = prove(problem, most, budget=100)
+    usual = batched(problem, most, budget=100)
     assert (usual.status == PROVEN).all()
     monkeypatch.setattr(Prover, "fewer", lambda self, nodes, fewer=Prover.fewer: fewer(narrow(self), nodes))
-    little = prove(problem, most, budget=100)
+    little = batched(problem, most, budget=100)
     assert (little.status[most == 1] == PROVEN).all()
     assert (little.status == OPEN).any()
     assert torch.isfinite(little.bound[little.status == OPEN]).all()
@@ -253,8 +259,9 @@ def test_claims_about_the_papers_networks_hold_for_a_milp_solver(name: str, doma
     assert agreed == len(claims)
 
 
+@pytest.mark.parametrize("prove", [prove, batched])
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5, 4)])
-def test_any_depth(hidden: tuple[int, ...]) -> None:
+def test_any_depth(hidden: tuple[int, ...], prove) -> None:
     frame = grid(9)
     explainer = explainer_of(frame, 9, hidden=hidden)
     problem = problem_of(explainer, frame.head(8))

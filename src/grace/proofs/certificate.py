@@ -1,11 +1,11 @@
 """Proofs: for a ReLU network, that no row with at most k changed features reaches the goal.
 
 Branch and bound. A node says which features are changed (each within a sub-range, or to some of its categories), which
-are open, and how many of the open ones may still change; `relaxation` bounds it. A node whose bound is below zero
-by more than rounding can explain is done; every other one also gives a point to try. A node with open features is
-replaced by one node for each next feature that may change (downwards, upwards, or to another category), those that
-promise more being left alone in it; a node in which all is decided has its ranges halved. All rows and nodes are worked
-on together.
+are open, and how many of the open ones may still change. A node whose bound is below zero by more than rounding can
+explain is done; every other one also gives a point to try, and is replaced by one node for each next feature that may
+change (downwards, upwards, or to another category), those that promise more being left alone in it, or has a range
+halved. On a CPU, `compiled` works on one row after another, with bounds that are convex functions of the moves; on a
+GPU, `prover` works on all rows and nodes together, with the linear bounds of `relaxation`.
 
 The proof is over the continuous box, with whole numbers and categories as such, and keeps frozen and one-way features
 and SU <= gamma. Under confidence it proves a necessary condition, which is sound.
@@ -13,16 +13,13 @@ and SU <= gamma. Under confidence it proves a necessary condition, which is soun
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import torch
 from torch import Tensor
 
 from grace.errors import GraceError
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.problem import Problem
-from grace.proofs.prover import BYTES, FOUND, OPEN, PROVEN, Prover, Verdicts
-from grace.proofs.relaxation import LISTED
+from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts, prove_batched
 
 __all__ = ["FOUND", "OPEN", "PROVEN", "Verdicts", "network_of", "prove"]
 
@@ -39,14 +36,11 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
             "feature {name!r} has no finite range, which a proof needs; give it low and high in the schema", name=name
         )
     most = most.to(problem.rows.device)
-    widest = max(len(bias) for _, bias in network.later[:-1]) if network.later[:-1] else 1
-    row_bytes = 8 * len(network.bias) * (2 * problem.rows.shape[1] + 4 * LISTED) + 16 * widest * problem.rows.shape[1]
-    step = max(1, BYTES[problem.rows.device.type] // row_bytes)
-    parts = []
-    for begin in range(0, len(problem), step):
-        index = torch.arange(begin, min(begin + step, len(problem)), device=most.device)
-        parts.append(Prover(problem.select(index), network, most[index], budget).run())
-    return Verdicts(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(Verdicts)))
+    if problem.rows.device.type != "cpu":
+        return prove_batched(problem, network, most, budget)
+    from grace.proofs.compiled import prove_compiled  # numba takes a second to import
+
+    return prove_compiled(problem, network, most, budget)
 
 
 def network_of(problem: Problem) -> ReluNetwork:

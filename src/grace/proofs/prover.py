@@ -1,10 +1,10 @@
-"""The branch and bound behind a proof; `grace.proofs.certificate` says what it proves."""
+"""The branch and bound behind a proof, for many rows at a time; `grace.proofs.certificate` says what it proves."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import torch
@@ -29,9 +29,22 @@ class Verdicts:
 
     status: Tensor
     rows: Tensor
-    bound: Tensor  # the best upper bound on the margin; below zero where proven
+    bound: Tensor  # the best upper bound on the margin; at most zero where proven, inf where none is kept
     nodes: Tensor
     seconds: Tensor
+
+
+def prove_batched(problem: Problem, network: ReluNetwork, most: Tensor, budget: float) -> Verdicts:
+    """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, for as many rows at
+    a time as memory allows."""
+    widest = max(len(bias) for _, bias in network.later[:-1]) if network.later[:-1] else 1
+    row_bytes = 8 * len(network.bias) * (2 * problem.rows.shape[1] + 4 * LISTED) + 16 * widest * problem.rows.shape[1]
+    step = max(1, BYTES[problem.rows.device.type] // row_bytes)
+    parts = []
+    for begin in range(0, len(problem), step):
+        index = torch.arange(begin, min(begin + step, len(problem)), device=most.device)
+        parts.append(Prover(problem.select(index), network, most[index], budget).run())
+    return Verdicts(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(Verdicts)))
 
 
 class Prover:

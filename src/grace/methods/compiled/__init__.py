@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import TypeVar
 
@@ -114,10 +115,7 @@ def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
 @cache
 def ready() -> None:
     """Compile, or load what an earlier process has compiled: functions for any network, goal and table."""
-    notice = "compiling the search for this machine, which is done once and takes a minute or two"
-    timer = threading.Timer(PATIENCE, log.warning, [notice])
-    timer.start()
-    try:
+    with compiling("search"):
         net, rows, none = layers_of(np.zeros((1, 1)), np.zeros(1), {}, []), np.zeros((0, 1)), np.zeros(0)
         whole = np.zeros(1, dtype=np.int64)
         goal = CompiledGoal(RANGE, whole[:0], none, none, 1.0, -np.inf, none)
@@ -133,6 +131,16 @@ def ready() -> None:
         walk_rows(net, goal, columns, table, coordinates, background, 0, 0, False, options, rows, walks)
         improve_rows(net, goal, columns, table, coordinates, background, 0, 0, options, rows, walks, work)
         scores_along(net, np.zeros((1, 1)), whole, np.zeros(1), np.zeros(1))
+
+
+@contextmanager
+def compiling(what: str) -> Iterator[None]:
+    """Report it if compiling within this context takes long."""
+    notice = f"compiling the {what} for this machine, which is done once and takes a minute or two"
+    timer = threading.Timer(PATIENCE, log.warning, [notice])
+    timer.start()
+    try:
+        yield
     finally:
         timer.cancel()
 

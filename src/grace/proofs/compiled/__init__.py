@@ -1,0 +1,158 @@
+"""Proofs for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
+
+majorant  convex majorants of a network over a node, which add up by feature
+rows      the ways in which a row may change, and limits of the units
+tree      branch and bound of a row
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import wait
+from functools import cache
+from threading import Event
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grace.methods.compiled import Arrays, column_arrays, compiling, goal_arrays
+from grace.methods.compiled.goal import RANGE, CompiledGoal
+from grace.methods.compiled.lines import Columns, Table
+from grace.methods.compiled.threads import pool
+from grace.models.compiled import Layers, layers_of
+from grace.models.relu import ReluNetwork
+from grace.problem.cancellation import check_cancelled
+from grace.problem.goal import Against, ClassGoal
+from grace.problem.problem import Problem
+from grace.proofs.compiled.rows import LEFT, NODES, STUCK, Aims, Search, begin_row, search
+from grace.proofs.compiled.tree import CANDIDATE, CLOSED, advance
+from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts
+from grace.proofs.relaxation import ROUNDING, Relaxation
+
+SLICE = 1e8  # products between two looks at the clock, a few hundredths of a second
+TERMS = 64  # times the precision of doubles and the number of terms of a sum: more than rounding can cost
+PATIENCE = 0.05  # seconds between two looks at whether the work is given up
+
+
+def prove_compiled(problem: Problem, network: ReluNetwork, most: Tensor, budget: float) -> Verdicts:
+    """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, on as many threads
+    as torch uses. A verdict depends on nothing but the row, and on the time that the row may take."""
+    ready()
+    n, d = problem.rows.shape
+    arrays, aims = proof_arrays(problem, network.compiled), aims_of(problem, network)
+    asked = np.flatnonzero(most.numpy() > 0).tolist()
+    threads = max(1, min(torch.get_num_threads(), len(asked)))
+    spare = [search(network.compiled, d, min(d, max(1, int(most.max())))) for _ in range(threads)]
+    status, nodes, seconds = np.full(n, PROVEN), np.zeros(n, dtype=np.int64), np.zeros(n)
+    found, stop = problem.rows.numpy().copy(), Event()
+
+    def decide(i: int) -> None:
+        work, begun = spare.pop(), time.thread_time()
+        status[i] = decide_row(problem, arrays, aims, i, int(most[i]), budget, work, stop)
+        if status[i] == FOUND:
+            found[i] = work.trial
+        nodes[i], seconds[i] = work.state[NODES], time.thread_time() - begun
+        spare.append(work)
+
+    if threads == 1:
+        for i in asked:
+            decide(i)
+    else:
+        tasks = [pool(os.getpid(), threads).submit(decide, i) for i in asked]
+        try:
+            while wait(tasks, timeout=PATIENCE).not_done:
+                check_cancelled()
+        finally:
+            stop.set()
+            wait(tasks)
+        for task in tasks:
+            task.result()
+    bound = np.where(status == OPEN, np.inf, 0.0)
+    return Verdicts(*(torch.from_numpy(part) for part in (status, found, bound, nodes, seconds)))
+
+
+def decide_row(
+    problem: Problem, arrays: Arrays, aims: Aims, i: int, most: int, budget: float, work: Search, stop: Event
+) -> int:
+    """The verdict on a row. A candidate is an answer if the model itself says so."""
+    net, goal, columns, table = arrays
+    begun = time.thread_time()
+    begin_row(net, columns, table, aims, i, most, work)
+    if work.counts[0, LEFT] == 0:
+        return PROVEN
+    limit = max(1, int(SLICE / (net.widths[:-1] * net.widths[1:]).sum()))
+    while time.thread_time() - begun < budget and not stop.is_set():
+        check_cancelled()
+        code = advance(net, goal, columns, table, aims, i, problem.model.tolerance, limit, work)
+        if code == CLOSED:
+            return OPEN if work.state[STUCK] else PROVEN
+        if code == CANDIDATE and is_answer(problem, i, work):
+            return FOUND
+    return OPEN
+
+
+def is_answer(problem: Problem, i: int, work: Search) -> bool:
+    """Whether the candidate for row i is an answer."""
+    with torch.no_grad():
+        part, point = problem.select(torch.tensor([i])), torch.from_numpy(work.trial)[None]
+        return bool((part.reached(point) & ~part.redundant(point) & part.inside(point).all(dim=1)).all())
+
+
+def proof_arrays(problem: Problem, net: Layers) -> Arrays:
+    """The network, goal, columns and rows of a problem."""
+    low, high, whole = problem.low, problem.high, problem.space.is_integer
+    low, high = torch.where(whole, low.ceil(), low), torch.where(whole, high.floor(), high)
+    rows = (np.ascontiguousarray(t.numpy()) for t in (problem.rows, low, high, problem.free, problem.conflict))
+    return net, goal_arrays(problem.goal, net), column_arrays(problem.space), Table(*rows)
+
+
+def aims_of(problem: Problem, network: ReluNetwork) -> Aims:
+    """The goal as functionals. Of a flip, each other class has to lead the original one; a class that was asked for has
+    to lead all others. The allowance for rounding is that of `grace.proofs.relaxation`, or more in a large network."""
+    goal, net = problem.goal, network.compiled
+    assert isinstance(goal, ClassGoal), "proofs are about classes"
+    relaxation = Relaxation(problem, network)
+    n, bias = len(problem), network.later[-1][1]
+    target = goal.wanted if isinstance(goal, Against) else relaxation.original
+    others = torch.arange(len(bias)).expand(n, -1)
+    others = others[others != target[:, None]].reshape(n, -1)
+    winner, rival = others, target[:, None].expand_as(others)
+    if goal.asks_for_one:
+        winner, rival = rival, others
+    constant = bias[winner] - bias[rival] - goal.offset(winner, rival, bias)
+    mass = relaxation.mass[-1]
+    rounding = max(ROUNDING, TERMS * np.finfo(np.float64).eps * (problem.rows.shape[1] + int(net.units[-1])))
+    slack = rounding * (mass.gather(1, winner) + mass.gather(1, rival) + constant.abs())
+    importance = np.abs(net.last).max(axis=0)
+    for weight, _ in reversed(network.later[:-1]):
+        importance = importance @ np.abs(weight.numpy())
+    two = net.widths[-1] == 1  # two classes are one score, the lead of the second
+    return Aims(
+        plus=0 * winner.numpy() if two else winner.numpy(),
+        minus=0 * rival.numpy() - 1 if two else np.ascontiguousarray(rival.numpy()),
+        sign=np.where(winner.numpy() == 1, 1.0, -1.0) if two else np.ones(winner.shape),
+        constant=constant.numpy(),
+        slack=slack.numpy(),
+        groups=np.array([0, winner.shape[1]]) if goal.asks_for_one else np.arange(winner.shape[1] + 1),
+        importance=importance,
+    )
+
+
+@cache
+def ready() -> None:
+    """Compile, or load what an earlier process has compiled: functions for any network, goal and table."""
+    with compiling("proofs"):
+        net, rows, none = (
+            layers_of(np.zeros((1, 1)), np.zeros(1), {}, [(np.zeros((1, 1)), np.zeros(1))]),
+            np.zeros((1, 1)),
+            np.zeros(1),
+        )
+        whole, numbers = np.zeros(1, dtype=np.int64), np.zeros((1, 1), dtype=np.int64)
+        goal = CompiledGoal(RANGE, whole[:0], none, none, 1.0, -np.inf, none)
+        columns = Columns(none, none, whole, none > 0, none > 0, np.zeros(2, dtype=np.int64), none[:0], 1.0)
+        table, aims = Table(rows, rows, rows, rows > 0, rows > 0), Aims(numbers, numbers, rows, rows, rows, whole, none)
+        work = search(net, 1, 1)
+        begin_row(net, columns, table, aims, 0, 0, work)
+        advance(net, goal, columns, table, aims, 0, 1e-6, 0, work)
