@@ -136,12 +136,12 @@ def test_compiling_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     compiled.ready.cache_clear()
     with (
         mock.patch.object(compiled, "PATIENCE", 0.0),
-        mock.patch.object(compiled, "workspace", side_effect=_slowly),
+        mock.patch.object(compiled, "search_rows", side_effect=_slowly),
         pytest.raises(RuntimeError, match="enough"),
     ):
-        compiled.ready()
+        compiled.ready("search")
     assert "compiling the search" in caplog.text
-    compiled.ready()
+    compiled.ready("search")
 
 
 def _slowly(*_: object) -> None:

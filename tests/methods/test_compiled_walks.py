@@ -137,7 +137,7 @@ def test_threads_do_not_matter() -> None:
 
 def walked_alone(problem: Problem, i: int, by_local: bool) -> WalkWork:
     """What the compiled walk of a row leaves in its workspace."""
-    ready()
+    ready("walks")
     one = problem.select(torch.tensor([i]))
     net = relu_network(one.model).compiled
     further = walk_arrays(one)
@@ -192,7 +192,7 @@ def test_neighbours_beside_an_outlier() -> None:
 def test_the_logistic_model_is_optimal(seed: int, features: int, classes: int, scale: float, sure: bool) -> None:
     """The loss is convex, with a curvature of at least 1 in W: W is as near to the minimum as its slope is small.
     Points many spreads apart may use up the steps, but never raise the loss."""
-    ready()
+    ready("walks")
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 4 * classes + 1))
     near = rng.normal(size=(count, features)) * scale

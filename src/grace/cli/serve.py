@@ -92,12 +92,14 @@ def serve(
 
 
 def warm_up(explainers: Sequence[Explainer]) -> None:
-    """Compile, or load, the search now rather than at the first request."""
+    """Compile, or load, search and proofs now rather than at the first request."""
     from grace.models.relu import relu_network
 
     if any(relu_network(explainer.model) is not None for explainer in explainers):
-        from grace.methods.compiled import ready
+        from grace.methods.compiled import all_ready
+        from grace.proofs.compiled import ready
 
+        all_ready()
         ready()
 
 

@@ -106,8 +106,10 @@ def _exact(
     network: ReluNetwork, rows: Tensor, column: Tensor, low: Tensor, high: Tensor, value: Tensor
 ) -> tuple[Tensor, Tensor]:
     """All breakpoints (N, P) and the scores (N, P, classes) there; a row's value may lie outside the range."""
-    from grace.methods.compiled.profiles import scores_along  # numba takes a second to import
+    from grace.methods.compiled import ready  # numba takes a second to import
+    from grace.methods.compiled.profiles import scores_along
 
+    ready("profiles")
     ends = torch.minimum(low, value)[:, 0], torch.maximum(high, value)[:, 0]
     at, places, first, last = (t.cpu().numpy() for t in (rows, column, *ends))
     points, scores = scores_along(network.compiled, at, places, first, last)

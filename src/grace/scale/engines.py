@@ -83,9 +83,9 @@ class PoolEngine:
 
     def run(self, plan: JobPlan, report: Report) -> None:
         if self.device == "cpu" and plan.explainer.has_network:
-            from grace.methods.compiled import ready
+            from grace.methods.compiled import all_ready
 
-            ready()  # once here rather than in every worker
+            all_ready()  # once here rather than in every worker
         task = {**plan.task, "memory": self.memory, "workers": self.workers, "device": self.device}
         WorkerPool(task, self.workers, inherited=[self.lock]).run(plan.parts(), report)
 

@@ -52,6 +52,7 @@ PIECES = 64  # of a line, for every unit of the network
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
+PARTS = ("search", "polish", "walks", "profiles")
 W = TypeVar("W")
 NOWHERE = np.zeros(0, dtype=np.int64)
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
@@ -75,7 +76,7 @@ def search_compiled(problem: Problem, walks: bool) -> Tensor:
         own = own_workspace(net, columns, d, problem.max_features)
         return own, None if further is None else walk_workspace(problem, net, *further)
 
-    _over_rows(problem, answer, workspaces)
+    _over_rows("search", problem, answer, workspaces)
     rows = torch.from_numpy(found)
     return rows if further is None else _replace_where_reached(problem, rows, torch.from_numpy(better))
 
@@ -84,6 +85,7 @@ def walk_compiled(problem: Problem, local: bool) -> Tensor:
     """The answers of GRACE-Local or GRACE-Gradient; the original row where there is none."""
     found, further, options = problem.rows.numpy().copy(), walk_arrays(problem), walk_options(problem)
     _over_rows(
+        "walks",
         problem,
         lambda arrays, a, b, work: walk_rows(*arrays, *further, a, b, local, options, found, work),
         lambda net, _: walk_workspace(problem, net, *further),
@@ -105,6 +107,7 @@ def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
     """Rows that reach the goal, made irreducible and near."""
     rows, tolerance = contrast.numpy().copy(), problem.model.tolerance
     _over_rows(
+        "polish",
         problem,
         lambda arrays, a, b, work: polish_rows(*arrays, a, b, rows, tolerance, work),
         lambda net, columns: own_workspace(net, columns, rows.shape[1], problem.max_features),
@@ -113,24 +116,33 @@ def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
 
 
 @cache
-def ready() -> None:
-    """Compile, or load what an earlier process has compiled: functions for any network, goal and table."""
-    with compiling("search"):
-        net, rows, none = layers_of(np.zeros((1, 1)), np.zeros(1), {}, []), np.zeros((0, 1)), np.zeros(0)
-        whole = np.zeros(1, dtype=np.int64)
-        goal = CompiledGoal(RANGE, whole[:0], none, none, 1.0, -np.inf, none)
-        columns = Columns(none, none, whole[:0], none > 0, none > 0, whole, none, 1.0)
-        table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
-        work = workspace(net, columns, 1, 1)
-        search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
-        polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
-        coordinates = Coordinates(none, whole, rows, rows, none > 0)
-        background = Background(rows, whole[:0], rows, none, rows, whole[:0])
-        walks = walk_work(net, 1, 1, 1, 1, local_work(1, 1, 1))
-        options = WalkOptions(1, 1, 1e-6, False)
-        walk_rows(net, goal, columns, table, coordinates, background, 0, 0, False, options, rows, walks)
-        improve_rows(net, goal, columns, table, coordinates, background, 0, 0, options, rows, walks, work)
-        scores_along(net, np.zeros((1, 1)), whole, np.zeros(1), np.zeros(1))
+def ready(part: str) -> None:
+    """Compile one of PARTS, or load what an earlier process has compiled: for any network, goal and table."""
+    net, rows, none = layers_of(np.zeros((1, 1)), np.zeros(1), {}, []), np.zeros((0, 1)), np.zeros(0)
+    whole = np.zeros(1, dtype=np.int64)
+    goal = CompiledGoal(RANGE, whole[:0], none, none, 1.0, -np.inf, none)
+    columns = Columns(none, none, whole[:0], none > 0, none > 0, whole, none, 1.0)
+    table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
+    work, options = workspace(net, columns, 1, 1), WalkOptions(1, 1, 1e-6, False)
+    background = Background(rows, whole[:0], rows, none, rows, whole[:0])
+    further = Coordinates(none, whole, rows, rows, none > 0), background
+    walks = walk_work(net, 1, 1, 1, 1, local_work(1, 1, 1))
+    with compiling(part):
+        if part == "search":
+            search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
+            improve_rows(net, goal, columns, table, *further, 0, 0, options, rows, walks, work)
+        elif part == "polish":
+            polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
+        elif part == "walks":
+            walk_rows(net, goal, columns, table, *further, 0, 0, False, options, rows, walks)
+        else:
+            scores_along(net, np.zeros((1, 1)), whole, np.zeros(1), np.zeros(1))
+
+
+def all_ready() -> None:
+    """Compile everything now."""
+    for part in PARTS:
+        ready(part)
 
 
 @contextmanager
@@ -146,10 +158,13 @@ def compiling(what: str) -> Iterator[None]:
 
 
 def _over_rows(
-    problem: Problem, run: Callable[[Arrays, int, int, W], None], make_workspace: Callable[[Layers, Columns], W]
+    part: str,
+    problem: Problem,
+    run: Callable[[Arrays, int, int, W], None],
+    make_workspace: Callable[[Layers, Columns], W],
 ) -> None:
-    """Run a compiled function over all rows, on as many threads as torch uses, each with a workspace."""
-    ready()
+    """Run a compiled function, one of PARTS, over all rows, on as many threads as torch uses, each with a workspace."""
+    ready(part)
     network = relu_network(problem.model)
     assert network is not None
     arrays = problem_arrays(problem, network.compiled)
