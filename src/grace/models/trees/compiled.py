@@ -1,0 +1,91 @@
+"""Tree ensembles in compiled code, on the features of a schema: their nodes as arrays, and their sums."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from grace.models.compiled import Bools, Floats, Ints, compiled
+
+
+class Trees(NamedTuple):
+    """N nodes of T trees with k sums. A number goes left if it is below the threshold; a category by its code."""
+
+    roots: Ints  # (T,)
+    feature: Ints  # (N,) -1 for a leaf
+    threshold: Floats  # (N,)
+    members: Ints  # (N,) where the codes of a split by category begin in `goes_left`; -1 for a split of numbers
+    goes_left: Bools
+    missing_left: Bools  # (N,)
+    left: Ints  # (N,)
+    right: Ints
+    value: Floats  # (N, k) of leaves
+    lowest: Floats  # (N, k) of all leaves below a node
+    highest: Floats
+    output: Ints  # (T,) the only sum to which the tree adds; -1 if there are several
+    base: Floats  # (k,)
+    missing: Floats  # (d,) the number that stands for a missing cell; NaN where there is none
+    depth: int  # of the deepest tree
+    leaves: int  # of the largest tree
+
+
+def trees_of(
+    roots: Ints, feature: Ints, threshold: Floats, members: Ints, goes_left: Bools, missing_left: Bools, left: Ints,
+    right: Ints, value: Floats, base: Floats, missing: Floats,
+) -> Trees:  # fmt: skip
+    """The trees with what is derived from their nodes: limits of subtrees, sums that a tree adds to, and sizes."""
+    lowest, highest = value.copy(), value.copy()
+    rank = np.full(len(feature), -1)  # distance from the root
+    depth, level = 0, roots
+    levels = []
+    while len(level):
+        rank[level] = depth
+        levels.append(level)
+        inner = level[feature[level] >= 0]
+        level, depth = np.concatenate([left[inner], right[inner]]), depth + 1
+    for level in reversed(levels):
+        inner = level[feature[level] >= 0]
+        lowest[inner] = np.minimum(lowest[left[inner]], lowest[right[inner]])
+        highest[inner] = np.maximum(highest[left[inner]], highest[right[inner]])
+    used = (lowest[roots] != 0) | (highest[roots] != 0)
+    output = np.where(used.sum(axis=1) == 1, used.argmax(axis=1), -1)
+    owner = np.zeros(len(feature), dtype=np.int64)
+    owner[roots] = np.arange(len(roots))
+    for level in levels:
+        inner = level[feature[level] >= 0]
+        owner[left[inner]] = owner[right[inner]] = owner[inner]
+    leaf = (feature < 0) & (rank >= 0)
+    leaves = int(np.bincount(owner[leaf]).max()) if leaf.any() else 1
+    arrays = (roots, feature, threshold, members, goes_left, missing_left, left, right, value, lowest, highest, output)
+    return Trees(*map(np.ascontiguousarray, (*arrays, base, missing)), depth, leaves)
+
+
+@compiled
+def goes_left(trees: Trees, node: int, x: float) -> bool:
+    """Whether a value of the feature on which a node splits goes left."""
+    if trees.members[node] >= 0:
+        return trees.goes_left[trees.members[node] + np.int64(x)]
+    if x == trees.missing[trees.feature[node]]:
+        return trees.missing_left[node]
+    return x < trees.threshold[node]
+
+
+@compiled
+def add_up(trees: Trees, row: Floats, sums: Floats) -> None:
+    """The sums (k,) of a row."""
+    for c in range(len(sums)):
+        sums[c] = trees.base[c]
+    for t in range(len(trees.roots)):
+        node = trees.roots[t]
+        while trees.feature[node] >= 0:
+            node = trees.left[node] if goes_left(trees, node, row[trees.feature[node]]) else trees.right[node]
+        for c in range(len(sums)):
+            sums[c] += trees.value[node, c]
+
+
+@compiled
+def add_up_rows(trees: Trees, rows: Floats, begin: int, end: int, sums: Floats) -> None:
+    """The sums (n, k) of some rows."""
+    for i in range(begin, end):
+        add_up(trees, rows[i], sums[i])
