@@ -20,7 +20,7 @@ from grace.models import Model, wrap
 from grace.models.base import checked_scores, device_of
 from grace.models.checking import LayersDifferError
 from grace.models.grouped import grouped
-from grace.models.predictor import Predictor
+from grace.models.predictor import Predictor, tree_ensemble
 from grace.problem.answers import Answers
 from grace.problem.background import MOST_BACKGROUND, Background
 from grace.problem.binding import SAMPLE, bind, complete_schema, query, random_rows, takes_missing, without_layers
@@ -221,9 +221,10 @@ class Explainer:
             background = self._view.background_rows if METHODS[chosen.method].wants_background else None
             known = 0 if background is None else len(background.rows)
             step = rows_at_once(self.model, self._space(schema), known, chosen)
-        black_box = isinstance(self.model, Predictor)
-        once = len(x) <= step and not black_box  # all in one chunk, which is then scored once
-        scores = checked_scores(self.model, x) if once or (chosen.max_calls and black_box) else None
+        read = tree_ensemble(self.model) is not None
+        black_box = isinstance(self.model, Predictor) and not read
+        once = read or (len(x) <= step and not black_box)  # all in one chunk, which is then scored once
+        scores = checked_scores(self.model, x, decisive=True) if once or (chosen.max_calls and black_box) else None
         goal = goal_of(self._view, x, against, chosen, scores)
         required = requirements(self._view, schema, robust, chosen)
 
@@ -232,7 +233,9 @@ class Explainer:
             part = (x, goal) if whole else (x[here], goal.select(here))
             problem = required.problem(self._problem(*part, schema, chosen))
             host_rows = None if x.is_cpu else encoded[int(here[0]) : int(here[-1]) + 1]
-            known = scores if once and problem.model is self.model else None
+            known = None
+            if once and scores is not None and problem.model is self.model:
+                known = scores if whole else scores[here]
             return required.to_row_answers(answer(problem, chosen, host_rows, known))
 
         try:

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from grace.methods import METHODS, Method
-from grace.methods.polish import needs_every_change, polish
+from grace.methods.polish import needs_every_change, polish, trees_of
 from grace.models.base import checked_scores
+from grace.models.checking import differs
 from grace.problem.answers import NO_CELLS, NOT_ASKED, Answers, Cells
 from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Flip, Goal
@@ -84,6 +85,7 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, own: Tensor | No
     count = (to_native(found) != to_native(problem.rows)).sum(axis=1)
     checks = recheck(problem, found, end, count)
     success = accepted(method, checks, count) & ~trivial
+    _check_trees(problem, method, count, success | trivial)
     contrast, after = found, end
     if not success.all():
         passed = torch.as_tensor(success)[:, None]
@@ -113,6 +115,12 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, own: Tensor | No
         followed=np.zeros(rows.shape, dtype=bool),
     )
     return _with_differing(answers, problem.rows, contrast)
+
+
+def _check_trees(problem: Problem, method: Method, count: Any, right: Any) -> None:
+    """An error where the exact search of a tree ensemble gave an answer that the model itself does not confirm."""
+    if method.polishes_itself and trees_of(problem) is not None and not (right | (count == 0)).all():
+        raise differs(problem.model.name, int(np.flatnonzero(~(right | (count == 0)))[0]), "trees")
 
 
 def _margin_and_decision(goal: Goal, scores: Tensor) -> tuple[Any, Any]:

@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from grace.methods.line_search import Segment, nearest_working_value
+from grace.models.predictor import tree_ensemble
 from grace.models.relu import relu_network
+from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.budget import at_once
 from grace.problem.decimals import Decimals, digits_of
 from grace.problem.goal import Against, Between, Flip
@@ -36,6 +38,10 @@ def polish(problem: Problem, contrast: Tensor) -> Tensor:
 
         contrast = polish_compiled(problem, contrast)
         return torch.where(problem.reached(contrast)[:, None], contrast, begun)
+    if (ensemble := trees_of(problem)) is not None:
+        from grace.methods.trees import polish_trees
+
+        return polish_trees(problem, ensemble, contrast)
     contrast, more = round_values(problem, contrast)
     contrast, again = tightened(problem, irreducible(problem, contrast), more)
     for _ in range(ROUNDS - 1):
@@ -53,6 +59,12 @@ def is_compiled(problem: Problem) -> bool:
     """Whether there is compiled code for a problem: ReLU networks on a CPU."""
     serves = problem.rows.is_cpu and isinstance(problem.goal, Flip | Against | Between)
     return serves and relu_network(problem.model) is not None
+
+
+def trees_of(problem: Problem) -> TreeEnsemble | None:
+    """The tree ensemble of a problem for which there is an exact search."""
+    serves = problem.origin is None and isinstance(problem.goal, Flip | Against | Between)
+    return tree_ensemble(problem.model) if serves else None
 
 
 def tightened(problem: Problem, contrast: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
@@ -170,8 +182,7 @@ def needs_every_change(problem: Problem, contrast: Tensor) -> Tensor:
     out = count <= EXHAUSTIVE
     for part, size in equal_counts(count, contrast.shape[1]):
         each = problem.select(part)
-        scores = each.scores(with_subsets(each, contrast[part], size)[1])
-        out[part] = ~each.goal.decided(scores).any(dim=1)
+        out[part] = ~each.decisions(with_subsets(each, contrast[part], size)[1]).any(dim=1)
     return out
 
 

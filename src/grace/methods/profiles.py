@@ -2,8 +2,9 @@
 
 Along one feature a ReLU network is piecewise linear, and all of its breakpoints are known, see `models.compiled_lines`.
 The margin of one class over the others is a minimum of linear functions on every piece, hence concave: it is at least
-the straight line between two breakpoints, so that what holds at both holds between them. Any other model is asked on a
-grid, and nothing is said about what lies between its points.
+the straight line between two breakpoints, so that what holds at both holds between them. A tree ensemble has steps, all
+of which are known, see `methods.trees.steps`. Any other model is asked on a grid, and nothing is said about what lies
+between its points.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grace.models.base import Model
+from grace.models.predictor import Predictor, tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
+from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.budget import at_once
 from grace.problem.goal import Against, Flip, Goal
 from grace.problem.problem import Problem
@@ -30,13 +34,15 @@ CHUNK_BYTES = 1 << 25
 @dataclass(frozen=True)
 class Profiles:
     """Lines (N,), each a row whose `column` moves: the margins (N, P) at values of it (N, P) in rising order. `exact`
-    if the margin between two of them is at least what the straight line says."""
+    if the margin between two of them is at least what the straight line says; `steps` if the points are both ends of
+    every step, so that there is nothing between one step and the next."""
 
     column: Tensor
     points: Tensor
     margin: Tensor
     tolerance: float
     exact: bool
+    steps: bool = False
 
     @property
     def holds(self) -> Tensor:
@@ -56,7 +62,7 @@ class Profiles:
     def _crossing(self, fails: Tensor, works: Tensor, between: Tensor) -> Tensor:
         """The last value on the way from a point that works to one that fails for which it is known that it works."""
         end = self.points.gather(1, works)
-        if not self.exact:
+        if not self.exact or self.steps:
             return end
         beyond = self.points.gather(1, fails)
         inside, outside = self.margin.gather(1, works), self.margin.gather(1, fails)
@@ -81,8 +87,9 @@ def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
     low, high, value = (t.gather(1, column[:, None]) for t in (problem.low, problem.high, rows))
     room = FARTHEST * problem.space.spread[column][:, None]
     low, high = torch.maximum(low, value - room), torch.minimum(high, value + room)
-    network = relu_network(problem.model)
+    network, ensemble = relu_network(problem.model), tree_ensemble(problem.model)
     exact = network is not None and (isinstance(goal, Against) or problem.model.task == "regression")
+    exact = exact or ensemble is not None
     line_bytes = 8 * ASKED * (1 if exact else problem.rows.shape[1])
     parts = []
     for here in torch.split(
@@ -90,8 +97,11 @@ def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
     ):
         ends = (low[here], high[here], value[here])
         if exact:
-            assert network is not None
-            points, scores = _exact(network, rows[here], column[here], *ends)
+            if ensemble is not None:
+                points, scores = _steps(ensemble, problem.model, rows[here], column[here], *ends)
+            else:
+                assert network is not None
+                points, scores = _exact(network, rows[here], column[here], *ends)
             margin = goal.select(here).margin(scores)
         else:
             points = _grid(problem, column[here], *ends)
@@ -99,7 +109,7 @@ def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
         parts.append((points, margin))
     most = max((points.shape[1] for points, _ in parts), default=1)
     points, margin = (torch.cat([_padded(p[i], most) for p in parts]) if parts else low.expand(0, most) for i in (0, 1))
-    return Profiles(column, points, margin, problem.model.tolerance, exact)
+    return Profiles(column, points, margin, problem.model.tolerance, exact, ensemble is not None)
 
 
 def _exact(
@@ -116,6 +126,19 @@ def _exact(
     if scores.shape[2] == 1 and len(network.later[-1][1]) == 2:  # the lead of the second of two classes
         scores = np.concatenate([np.zeros_like(scores), scores], axis=2)
     return torch.as_tensor(points, device=rows.device), torch.as_tensor(scores, device=rows.device)
+
+
+def _steps(
+    ensemble: TreeEnsemble, model: Model, rows: Tensor, column: Tensor, low: Tensor, high: Tensor, value: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Both ends (N, P) of all steps and the scores (N, P, classes) there; a row's value may lie outside the range."""
+    from grace.methods.trees.profiles import sums_along  # numba takes a second to import
+
+    assert isinstance(model, Predictor)
+    ends = torch.minimum(low, value)[:, 0], torch.maximum(high, value)[:, 0]
+    points, sums = sums_along(ensemble.trees, rows.numpy(), column.numpy(), ends[0].numpy(), ends[1].numpy())
+    scores = model.scores_from(ensemble.predicted(sums.reshape(-1, sums.shape[2])))
+    return torch.from_numpy(points), torch.from_numpy(scores.reshape(*points.shape, -1))
 
 
 def _padded(values: Tensor, most: int) -> Tensor:

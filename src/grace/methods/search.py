@@ -13,7 +13,7 @@ from torch import Tensor
 from grace.methods.backtrack import way_back
 from grace.methods.line_search import ROUNDING
 from grace.methods.moves import Moves, moves_of
-from grace.methods.polish import is_compiled, polish
+from grace.methods.polish import is_compiled, polish, trees_of
 from grace.methods.steady import steadied, steadiness
 from grace.methods.walk import both, gradient, is_compiled_walk
 from grace.problem.cancellation import check_cancelled
@@ -32,6 +32,10 @@ def search(problem: Problem) -> Tensor:
     """The answer with the fewest features, and of those the nearest; the original row where none is found."""
     if problem.among == "nearest" and is_compiled(problem):
         return with_walks(problem)
+    if problem.among == "nearest" and (ensemble := trees_of(problem)) is not None:
+        from grace.methods.trees import search_trees  # numba takes a second to import
+
+        return search_trees(problem, ensemble)
     found = problem.rows.clone()
     left = torch.arange(len(found), device=found.device)
     moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)

@@ -22,7 +22,7 @@ SAME = 1e-6  # how far two answers to the same question may be apart
 
 
 class LayersDifferError(GraceError):
-    """The layers that were read off a model do not compute what the model does."""
+    """The layers or trees that were read off a model do not compute what the model does."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Origin:
             raise differs(self.name, int(np.flatnonzero(~same)[0]))
 
 
-def differs(name: str, row: int) -> LayersDifferError:
+def differs(name: str, row: int, parts: str = "layers") -> LayersDifferError:
     return LayersDifferError(
-        f"{name} does not compute what its layers say (row {row} gets other scores): "
+        f"{name} does not compute what its {parts} say (row {row} gets other scores): "
         "it is asked itself instead, and nothing is proven about it"
     )
 

@@ -125,6 +125,13 @@ class Problem:
             scores = self.model.scores_from(flat, origin.reshape(-1))
         return scores.reshape(*rows.shape[:-1], scores.shape[-1])
 
+    def decisions(self, rows: Tensor) -> Tensor:
+        """Whether the model decides candidates (n, m, d) as was asked for, however small the margin."""
+        if self.origin is not None or not has_linear_margins(self.goal):
+            return self.goal.decided(self.scores(rows))
+        scores = self.model.decisive_scores(rows.reshape(-1, rows.shape[-1]))
+        return self.goal.decided(scores.reshape(*rows.shape[:-1], scores.shape[-1]))
+
     def margin(self, rows: Tensor) -> Tensor:
         """The goal's margin of one candidate (n, d) per row, or of several (n, m, d)."""
         return self.goal.margin(self.scores(rows))

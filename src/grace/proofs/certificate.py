@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
+from grace.models.predictor import tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.problem import Problem
 from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts, prove_batched
@@ -27,6 +28,11 @@ __all__ = ["FOUND", "OPEN", "PROVEN", "Verdicts", "network_of", "prove"]
 def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
     """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, giving up
     on a row after `budget` seconds of work."""
+    ensemble = tree_ensemble(problem.model)
+    if ensemble is not None:
+        from grace.proofs.trees import prove_trees  # numba takes a second to import
+
+        return prove_trees(problem, ensemble, most, budget)
     network = network_of(problem)
     endless = problem.free & problem.space.is_numeric & ~torch.isfinite(problem.high - problem.low)
     if endless.any():
@@ -48,6 +54,7 @@ def network_of(problem: Problem) -> ReluNetwork:
     network = relu_network(problem.model)
     if network is None:
         raise GraceError(
-            "a proof needs a network of Linear and ReLU layers: trained here, or nn.Sequential whose encode only scales"
+            "a proof needs a network of Linear and ReLU layers (trained here, or nn.Sequential whose encode only scales) "
+            "or an ensemble of trees"
         )
     return network

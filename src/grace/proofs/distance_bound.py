@@ -14,6 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from grace.models.predictor import tree_ensemble
 from grace.problem.cancellation import check_cancelled
 from grace.problem.problem import Problem, positions
 from grace.problem.space import NORMS
@@ -29,6 +30,11 @@ MOST_BOXES = 1 << 18  # kept beyond the first
 def distance_bound(problem: Problem, contrast: Tensor, budget: float = 1.0) -> Tensor:
     """The distance (n,) below which no row reaches the goal that changes only features changed in `contrast`,
     answers of the problem. A row gets `budget` seconds of work."""
+    ensemble = tree_ensemble(problem.model)
+    if ensemble is not None:
+        from grace.proofs.trees import least_distance  # numba takes a second to import
+
+        return least_distance(problem, ensemble, contrast, budget)
     relaxation = Relaxation(problem, network_of(problem))
     best = problem.space.distance(problem.rows, contrast)  # of answers, whether or not a person can say them
     least, seconds = best.clone(), torch.zeros_like(best)  # least: of boxes given up

@@ -183,6 +183,11 @@ def own_workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
 
 def problem_arrays(problem: Problem, net: Layers) -> Arrays:
     """The network, goal, columns and rows of a problem."""
+    return net, goal_arrays(problem.goal, net), *table_arrays(problem)
+
+
+def table_arrays(problem: Problem) -> tuple[Columns, Table]:
+    """The columns and rows of a problem; where a range has no end, it ends far away."""
     columns = column_arrays(problem.space)
     rows, low, high = (t.numpy() for t in (problem.rows, problem.low, problem.high))
     room = FARTHEST * columns.spread
@@ -190,7 +195,7 @@ def problem_arrays(problem: Problem, net: Layers) -> Arrays:
     if problem.space.has_integers:
         low, high = np.where(columns.whole, np.ceil(low), low), np.where(columns.whole, np.floor(high), high)
     cells = (rows, low, high, problem.free.numpy(), problem.conflict.numpy())
-    return net, goal_arrays(problem.goal, net), columns, Table(*map(np.ascontiguousarray, cells))
+    return columns, Table(*map(np.ascontiguousarray, cells))
 
 
 def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ import torch
 from grace.problem.cancellation import check_cancelled
 
 ROWS = 16  # that a thread takes at a time
+PATIENCE = 0.05  # seconds between two looks at whether the work is given up
 
 W = TypeVar("W")
 
@@ -33,6 +34,25 @@ def over_rows(n: int, run: Callable[[int, int, W], None], workspace: Callable[[]
     starts = range(0, n, ROWS)
     for _ in map(part, starts) if threads == 1 else pool(os.getpid(), threads).map(part, starts):
         check_cancelled()
+
+
+def over_tasks(tasks: Sequence[int], run: Callable[[int, threading.Event], None]) -> None:
+    """Call `run(task, stop)` for all tasks, each of which may take long; they should end when `stop` is set."""
+    stop = threading.Event()
+    threads = max(1, min(torch.get_num_threads(), len(tasks)))
+    if threads == 1:
+        for task in tasks:
+            run(task, stop)
+        return
+    futures = [pool(os.getpid(), threads).submit(run, task, stop) for task in tasks]
+    try:
+        while wait(futures, timeout=PATIENCE).not_done:
+            check_cancelled()
+    finally:
+        stop.set()
+        wait(futures)
+    for future in futures:
+        future.result()
 
 
 @cache

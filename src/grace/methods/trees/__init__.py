@@ -1,0 +1,131 @@
+"""Exact search for tree ensembles on a CPU, in compiled code, and what it is made of.
+
+bounds  what open features could still bring, tree by tree
+branch  branch and bound over features and cells
+steps   sums along single features; descent and values of few digits
+rows    the search over many rows
+aims    goals as functionals of the sums
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grace.methods.compiled import compiling, table_arrays
+from grace.methods.compiled.lines import Columns, Table
+from grace.methods.compiled.threads import over_rows
+from grace.methods.trees.aims import aims_of
+from grace.methods.trees.branch import Aims
+from grace.methods.trees.rows import COMPLETE, Found, TreeWork, found_arrays, search_rows, tree_work
+from grace.models.trees.compiled import Trees, trees_of
+from grace.models.trees.ensemble import TreeEnsemble
+from grace.problem.problem import Problem
+
+VISITS = 5_000_000  # nodes of trees that a row may take for each number of changes, about a tenth of a second
+KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
+
+Arrays = tuple[Trees, Aims, Columns, Table]
+_thread = threading.local()
+
+
+def search_trees(problem: Problem, ensemble: TreeEnsemble) -> Tensor:
+    """The answer with the fewest changes, and of those the nearest; or the nearest of all, if that is preferred. The
+    original row where there is none. Where rounding could decide, the model itself does."""
+    rows = problem.rows.numpy()
+    best, first = rows.copy(), np.ones(len(rows), dtype=np.int64)
+    nearest = problem.prefer == "nearest"
+    left = np.arange(len(rows))
+    while len(left):
+        part = problem.select(torch.from_numpy(left)) if len(left) < len(rows) else problem
+        found = search_from(part, ensemble, first[left], nearest)
+        best[left] = with_decided_cells(part, found)
+        again = (found.count > 0) & (found.changes < problem.max_features) & (best[left] == rows[left]).all(axis=1)
+        first[left] = found.changes + 1
+        left = left[again & (not nearest)]
+    return torch.from_numpy(best)
+
+
+def search_from(problem: Problem, ensemble: TreeEnsemble, first: np.ndarray, nearest: bool) -> Found:
+    """The compiled search, for each row with at least `first` (n,) changes."""
+    trees, aims, columns, table = tree_arrays(problem, ensemble)
+    found, most = found_arrays(table.rows), problem.max_features
+    ready()
+    over_rows(
+        len(problem),
+        lambda a, b, work: search_rows(
+            trees, aims, columns, table, a, b, first, most, nearest, VISITS, found, work
+        ),
+        lambda: own_work(trees, columns, table.rows.shape[1], most),
+    )
+    return found
+
+
+def with_decided_cells(problem: Problem, found: Found) -> np.ndarray:
+    """The answers, or cells in question that are nearer and that the model itself decides as was asked for."""
+    best = found.rows
+    owner, place = np.nonzero(np.arange(found.unsure.shape[1]) < found.count[:, None])
+    if len(owner) == 0:
+        return best
+    cells = torch.from_numpy(found.unsure[owner, place])
+    part = problem.select(torch.from_numpy(owner))
+    reached = part.reached(cells).numpy()
+    far = np.where(reached, part.space.distance(part.rows, cells).numpy(), np.inf)
+    own = problem.space.distance(problem.rows, torch.from_numpy(best)).numpy()
+    least = np.where((best != problem.rows.numpy()).any(axis=1), own, np.inf)
+    for at in np.argsort(far, kind="stable"):  # few: cells in which rounding could decide
+        if far[at] < least[owner[at]]:
+            least[owner[at]], best[owner[at]] = far[at], cells[at].numpy()
+    return best
+
+
+def polish_trees(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor) -> Tensor:
+    """The fewest and nearest changes to the features that contrastive rows change."""
+    changed = contrast != problem.rows
+    most = max(1, int(changed.sum(dim=1).max()))
+    none = torch.zeros_like(problem.conflict)  # what changes together already may
+    part = replace(problem, free=problem.free & changed, max_features=most, prefer="fewest", conflict=none)
+    found = search_trees(part, ensemble)
+    return torch.where((found != problem.rows).any(dim=1, keepdim=True), found, contrast)
+
+
+def tree_arrays(problem: Problem, ensemble: TreeEnsemble) -> Arrays:
+    """The trees, goal, columns and rows of a problem."""
+    columns, table = table_arrays(problem)
+    return ensemble.trees, aims_of(problem, ensemble), columns, table
+
+
+def own_work(trees: Trees, columns: Columns, d: int, most: int) -> TreeWork:
+    """The workspace of this thread, kept until another ensemble or space is searched, unless it is large."""
+    known = getattr(_thread, "known", None)
+    if known is not None and known[0] is trees and known[1] is columns and known[2] == most:
+        work: TreeWork = known[3]
+        return work
+    work = tree_work(trees, columns, d, most)
+    size = sum(part.nbytes for part in work.search if isinstance(part, np.ndarray))
+    _thread.known = (trees, columns, most, work) if size <= KEPT else None
+    return work
+
+
+@cache
+def ready() -> None:
+    """Compile, or load what an earlier process has compiled: for any ensemble, goal and table."""
+    whole, none, rows = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros((0, 1))
+    trees = trees_of(
+        whole, whole - 1, none, whole - 1, none > 0, none > 0, whole, whole, np.zeros((1, 1)), none, none * np.nan
+    )
+    aims = Aims(np.zeros((1, 1, 1)), whole[:0], rows, rows, rows, np.array([0, 1]), np.zeros((1, 1), np.int64), -np.inf)
+    columns = Columns(none, none, whole, none > 0, none > 0, np.zeros(2, dtype=np.int64), none[:0], 1.0)
+    table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
+    with compiling("search of trees"):
+        search_rows(
+            trees, aims, columns, table, 0, 0, whole, 1, False, 1, found_arrays(rows), tree_work(trees, columns, 1, 1)
+        )
+
+
+__all__ = ["COMPLETE", "polish_trees", "search_from", "search_trees", "tree_arrays"]

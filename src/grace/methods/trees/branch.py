@@ -16,10 +16,11 @@ import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of, said_within
 from grace.methods.trees.bounds import FIXED, MOVED, OPEN, SPLITS, VISITS, Region, above, below, bound, region
-from grace.models.compiled import Floats, Ints, compiled, inlined, sort_by
+from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees, add_up
 
 DONE, STOPPED = 0, 1
+LOOSE = 1.0  # a range is split before further features are chosen if what it leaves open is so much of what they bring
 NODES, UNSURE, LOST = 0, 1, 2  # in `Search.state`: nodes that wait, cells in question, and whether some were lost
 
 
@@ -34,14 +35,14 @@ class Aims(NamedTuple):
     excluded: Floats  # (n, Q) and one below which it is sure not to
     groups: Ints  # (G + 1,) where the functionals of each group begin
     winner: Ints  # (A, G) the class that a group is about
-    odds: float  # the logit of its least probability among k > 2 sums that are scores; -inf if functionals say it all
-    shift: Floats  # (k,)
+    odds: float  # the logit of its least probability, by the softmax of the sums; -inf if the functionals say it all
 
 
 class Search(NamedTuple):
     """The search of a row, and arrays to work with; one set per thread. M is the number of nodes that may wait."""
 
     region: Region
+    free: Bools  # (d,) which features may change
     order: Ints  # (d,) features by what each could bring,
     rank: Ints  # (d,) and the place of each there
     root_gain: Floats  # (d,)
@@ -64,7 +65,7 @@ class Search(NamedTuple):
     sums: Floats  # (k,)
     unsure: Floats  # (U, d) rows of cells in question
     state: Ints  # (3,)
-    best: Floats  # (2,) the cost of the answer, and the least cost of any
+    best: Floats  # (2,) the cost of the answer, and the least cost that any may have
 
 
 def search_arrays(trees: Trees, columns: Columns, d: int, most: int, unsure: int = 64) -> Search:
@@ -78,6 +79,7 @@ def search_arrays(trees: Trees, columns: Columns, d: int, most: int, unsure: int
 
     return Search(
         region=inner,
+        free=np.zeros(d, dtype=np.bool_),
         order=whole(d),
         rank=whole(d),
         root_gain=np.zeros(d),
@@ -128,13 +130,12 @@ def limit_moves(columns: Columns, table: Table, i: int, s: Search) -> None:
 
 
 @compiled
-def begin_row(
-    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, most: int, s: Search
-) -> None:  # fmt: skip
-    """Make ready to look for answers of row i with at most so many changes: one node per group, none of whose features
-    moves."""
+def begin_row(trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, most: int, s: Search) -> None:
+    """Make ready to look for answers of row i with so many changes to features that are `free`: one node per group,
+    none of whose features moves."""
     x = table.rows[i]
-    s.state[NODES] = s.state[LOST] = 0
+    s.best[0] = s.best[1] = np.inf
+    s.state[NODES] = s.state[UNSURE] = s.state[LOST] = 0
     limit_moves(columns, table, i, s)
     groups = len(aims.groups) - 1
     for g in range(groups):
@@ -144,7 +145,7 @@ def begin_row(
     # the order of features: by what each brings to the first functional of the group that is nearest to the goal
     for f in range(len(x)):
         s.root_gain[f] = 0.0
-        s.region.status[f] = OPEN if table.free[i, f] else FIXED
+        s.region.status[f] = OPEN if s.free[f] else FIXED
     for q in range(aims.functional.shape[1]):
         bound(trees, aims.functional[aims.kind[i], q], x, 1, False, s.region)
         for f in range(len(x)):
@@ -183,9 +184,9 @@ def process(
     r, d, kind = s.region, table.rows.shape[1], aims.kind[i]
     count, left, group = s.count[node], s.left[node], s.group[node]
     set_status(table, i, node, s)
-    tightest, sure, mixed = np.inf, True, -1
+    tightest, sure, mixed, apart = np.inf, True, -1, 0.0
     for q in range(aims.groups[group], aims.groups[group + 1]):
-        high, low = bound(trees, aims.functional[kind, q], table.rows[i], left, left == 0, r)
+        high, low = bound(trees, aims.functional[kind, q], table.rows[i], left, count > 0, r)
         high, low = high + aims.constant[i, q], low + aims.constant[i, q]
         room = high - aims.excluded[i, q] + best_gains(r.gain, r.status, left, s.key)
         if not room >= 0.0:
@@ -195,9 +196,10 @@ def process(
             tightest = room
             for f in range(d):
                 s.gain[f] = r.gain[f]
-        if left == 0 and high > low:
+        if high > low:
             mixed = q
-    if left > 0:
+            apart = max(apart, high - low)
+    if left > 0 and (mixed < 0 or count == 0 or apart < LOOSE * best_gains(s.gain, r.status, left, s.key)):
         for p in range(count):
             s.parent[p], s.parent_low[p], s.parent_high[p] = s.feature[node, p], s.low[node, p], s.high[node, p]
         cost = s.cost[node]
@@ -206,6 +208,8 @@ def process(
             s.state[NODES] = node + 1
         expand(columns, table, i, count, left, cost, group, tightest, s)
         return
+    if left > 0:
+        sure = False
     if aims.odds > -np.inf:
         sure = sure and mixed < 0 and is_confident(trees, aims, columns, table, i, group, node, s)
     if sure:
@@ -224,7 +228,7 @@ def set_status(table: Table, i: int, node: int, s: Search) -> None:
     """Which features move in a node and which may."""
     r, count, left = s.region, s.count[node], s.left[node]
     for f in range(len(r.status)):
-        r.status[f] = OPEN if left > 0 and table.free[i, f] and s.rank[f] > s.last[node] else FIXED
+        r.status[f] = OPEN if left > 0 and s.free[f] and s.rank[f] > s.last[node] else FIXED
     for p in range(count):
         j = s.feature[node, p]
         r.status[j], r.low[j], r.high[j] = MOVED, s.low[node, p], s.high[node, p]
@@ -330,19 +334,20 @@ def split(columns: Columns, table: Table, i: int, node: int, s: Search) -> None:
             break
     for p in range(count):
         s.parent[p], s.parent_low[p], s.parent_high[p] = s.feature[node, p], s.low[node, p], s.high[node, p]
-    group, upwards = s.group[node], s.parent_low[at] > x[f]
+    group, left, last, upwards = s.group[node], s.left[node], s.last[node], s.parent_low[at] > x[f]
     for turn in range(2):
         above_it = (turn == 0) == upwards  # the far side first
         start = max(s.parent_low[at], middle) if above_it else s.parent_low[at]
         stop = s.parent_high[at] if above_it else min(s.parent_high[at], below(middle))
         if columns.whole[f]:
             start, stop = np.ceil(start), np.floor(stop)
-        push_split(columns, table, i, count, at, start, stop, group, s)
+        push_split(columns, table, i, count, at, start, stop, left, last, group, s)
 
 
 @compiled
 def push_split(
-    columns: Columns, table: Table, i: int, count: int, at: int, start: float, stop: float, group: int, s: Search
+    columns: Columns, table: Table, i: int, count: int, at: int, start: float, stop: float, left: int, last: int,
+    group: int, s: Search,
 ) -> None:  # fmt: skip
     """The parent with another range of one of its features."""
     node, x, total = s.state[NODES], table.rows[i], 0.0
@@ -358,7 +363,7 @@ def push_split(
         s.feature[node, p], s.low[node, p], s.high[node, p] = f, low, high
         total = joined(columns, total, cost_of(columns, f, x[f], min(max(x[f], low), high)))
     if total < s.best[0]:
-        s.count[node], s.left[node], s.last[node], s.cost[node], s.group[node] = count, 0, 0, total, group
+        s.count[node], s.left[node], s.last[node], s.cost[node], s.group[node] = count, left, last, total, group
         s.state[NODES] += 1
 
 
@@ -396,7 +401,7 @@ def accept(columns: Columns, table: Table, i: int, node: int, answer: Floats, s:
 @inlined
 def doubt(columns: Columns, table: Table, i: int, node: int, s: Search) -> None:
     """All values of a node have the same sums, so near to the goal that the model itself has to decide."""
-    place = s.state[UNSURE]
+    place, s.best[1] = s.state[UNSURE], min(s.best[1], s.cost[node])
     if place >= len(s.unsure):
         s.state[LOST] = 1
         return
@@ -410,15 +415,43 @@ def doubt(columns: Columns, table: Table, i: int, node: int, s: Search) -> None:
 def is_confident(
     trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, group: int, node: int, s: Search
 ) -> bool:  # fmt: skip
-    """Whether the class of a group is as probable as was asked for, by the softmax of the sums."""
+    """Whether the class of a group is as probable as was asked for, in a node whose values have the same sums."""
     place_values(columns, table, i, node, s)
     add_up(trees, s.trial, s.sums)
-    winner, top, total = aims.winner[aims.kind[i], group], -np.inf, 0.0
-    for c in range(len(s.sums)):
-        s.sums[c] += aims.shift[c]
+    return probable(aims, aims.winner[aims.kind[i], group], s.sums)
+
+
+@compiled
+def probable(aims: Aims, winner: int, sums: Floats) -> bool:
+    """Whether a class is as probable as was asked for, by the softmax of the sums."""
+    top, total = -np.inf, 0.0
+    for c in range(len(sums)):
         if c != winner:
-            top = max(top, s.sums[c])
-    for c in range(len(s.sums)):
+            top = max(top, sums[c])
+    for c in range(len(sums)):
         if c != winner:
-            total += np.exp(s.sums[c] - top)
-    return s.sums[winner] - top - np.log(total) >= aims.odds
+            total += np.exp(sums[c] - top)
+    return sums[winner] - top - np.log(total) >= aims.odds
+
+
+@compiled
+def margin_of(aims: Aims, i: int, group: int, sums: Floats) -> float:
+    """By how much the sums of row i exceed what is needed for a group: the least of its functionals."""
+    kind, least = aims.kind[i], np.inf
+    for q in range(aims.groups[group], aims.groups[group + 1]):
+        value = aims.constant[i, q] - aims.needed[i, q]
+        for c in range(len(sums)):
+            value += aims.functional[kind, q, c] * sums[c]
+        least = min(least, value)
+    if least >= 0.0 and aims.odds > -np.inf and not probable(aims, aims.winner[kind, group], sums):
+        return -1e-9
+    return least
+
+
+@compiled
+def reaches(aims: Aims, i: int, sums: Floats) -> bool:
+    """Whether the model is sure to decide about sums of row i as was asked for."""
+    for group in range(len(aims.groups) - 1):
+        if margin_of(aims, i, group, sums) >= 0.0:
+            return True
+    return False

@@ -1,0 +1,72 @@
+"""A tree ensemble on the features of a schema, with what is known of the library that it comes from."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from grace.models.trees.compiled import Trees, add_up_rows
+from grace.schema.features import Floats
+
+LINK = {"float32": 2e-6, "float64": 1e-12}  # by how much rounding of what follows the sums may move a margin
+
+
+@dataclass(frozen=True)
+class TreeEnsemble:
+    """Trees, the link from their sums to what the model predicts (see `nodes.LINKS`), and the precision in which its
+    library adds up."""
+
+    trees: Trees
+    link: str
+    precision: str
+
+    @cached_property
+    def rounding(self) -> float:
+        """A bound on how far the library's own sums are from ours."""
+        unit = float(np.finfo(self.precision).eps)
+        size = np.maximum(np.abs(self.trees.lowest[self.trees.roots]), np.abs(self.trees.highest[self.trees.roots]))
+        total = np.abs(self.trees.base) + size.sum(axis=0)
+        return float((unit * (len(self.trees.roots) + 2) * total).max())
+
+    def slack(self, tolerance: float) -> float:
+        """By how much scores have to be apart so that rounding cannot decide between them."""
+        return tolerance + 8 * self.rounding + LINK[self.precision]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all nodes."""
+        digest = hashlib.sha256(f"{self.link} {self.precision}".encode())
+        for part in self.trees:
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+    def sums(self, rows: Floats) -> Floats:
+        """The sums (n, k) of encoded rows."""
+        out = np.empty((len(rows), len(self.trees.base)))
+        add_up_rows(self.trees, np.ascontiguousarray(rows, dtype=np.float64), 0, len(rows), out)
+        return out
+
+    def predicted(self, sums: Floats) -> Floats:
+        """What the model predicts for sums (n, k): probabilities (n, classes), or numbers (n, 1)."""
+        if self.link in ("identity", "probabilities"):
+            return sums
+        if self.link == "exp":
+            return np.asarray(np.exp(sums))
+        if self.link == "logistic":
+            second = 1 / (1 + np.exp(-sums))
+            return np.asarray(np.concatenate([1 - second, second], axis=1))
+        shares = np.exp(sums - sums.max(axis=1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def sum_of(self, number: Floats) -> Floats:
+        """The sum for which a number is predicted, of a model that predicts numbers; -inf below all that it can."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.link == "exp":
+                return np.where(number > 0, np.log(number), -np.inf)
+            if self.link == "logistic":
+                inside = np.clip(number, 0, 1)
+                return np.asarray(np.log(inside) - np.log1p(-inside))
+        return number

@@ -1,0 +1,112 @@
+"""Proofs for tree ensembles: whether an answer with at most k changes exists, and how near one could be.
+
+The branch and bound of `grace.methods.trees` without a limit but time. Sums of trees are constant between thresholds, so
+that it ends with a decision. It prunes only below what rounding in the library's own sums can explain; cells between
+are decided by the model itself.
+"""
+
+from __future__ import annotations
+
+import time
+from threading import Event
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from grace.methods.compiled.threads import over_tasks
+from grace.methods.trees import Arrays, own_work, ready, tree_arrays
+from grace.methods.trees.branch import DONE, LOST, NODES, UNSURE, advance, begin_row
+from grace.methods.trees.rows import TreeWork
+from grace.models.trees.ensemble import TreeEnsemble
+from grace.problem.cancellation import check_cancelled
+from grace.problem.problem import Problem
+from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts
+
+SLICE = 1_000_000  # nodes of trees between two looks at the clock, some hundredths of a second
+
+
+def prove_trees(problem: Problem, ensemble: TreeEnsemble, most: Tensor, budget: float) -> Verdicts:
+    """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, giving up on a row
+    after `budget` seconds of work."""
+    n, d = problem.rows.shape
+    arrays = tree_arrays(problem, ensemble)
+    status, nodes, seconds = np.full(n, PROVEN), np.zeros(n, dtype=np.int64), np.zeros(n)
+    found, widest = problem.rows.numpy().copy(), max(1, min(d, int(most.max())))
+    ready()
+
+    def decide(i: int, stop: Event) -> None:
+        work, begun = own_work(arrays[0], arrays[2], d, widest), time.thread_time()
+        work.search.region.counts[0] = 0
+        status[i], row = _decide(problem, arrays, i, int(most[i]), begun + budget, work, stop)
+        if row is not None:
+            found[i] = row
+        nodes[i], seconds[i] = work.search.region.counts[0], time.thread_time() - begun
+
+    over_tasks(np.flatnonzero(most.numpy() > 0).tolist(), decide)
+    bound = np.where(status == OPEN, np.inf, 0.0)
+    return Verdicts(*(torch.from_numpy(part) for part in (status, found, bound, nodes, seconds)))
+
+
+def _decide(
+    problem: Problem, arrays: Arrays, i: int, most: int, until: float, work: TreeWork, stop: Event
+) -> tuple[int, np.ndarray | None]:
+    """The verdict on a row, and the answer that was found."""
+    s, open_cells = work.search, False
+    s.free[:] = arrays[3].free[i]
+    for changes in range(1, most + 1):
+        begin_row(*arrays, i, changes, s)
+        code = DONE + 1
+        while code != DONE:
+            if time.thread_time() >= until or stop.is_set():
+                return OPEN, None
+            check_cancelled()
+            code = advance(*arrays, i, False, SLICE, work.answer, s)
+            if s.best[0] < np.inf:
+                row = work.answer.copy()
+                return (FOUND, row) if _asked(problem, i, row[None])[0].all() else (OPEN, None)
+        cells = s.unsure[: s.state[UNSURE]].copy()
+        if len(cells):
+            reached, decided = _asked(problem, i, cells)
+            if reached.any():
+                return FOUND, cells[reached.argmax()]
+            open_cells = open_cells or bool(decided.any())  # decided by less than the margin that an answer needs
+        open_cells = open_cells or bool(s.state[LOST])
+    return (OPEN if open_cells else PROVEN), None
+
+
+def _asked(problem: Problem, i: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the model itself lets rows reach the goal of row i, and whether it decides at all as was asked for."""
+    part, tried = problem.select(torch.full((len(rows),), i)), torch.from_numpy(rows)
+    scores = part.scores(tried)
+    reached = part.goal.margin(scores) >= problem.model.tolerance
+    fits = part.inside(tried).all(dim=1) & ~part.redundant(tried)
+    return (reached & fits).numpy(), (part.goal.decided(scores) | reached).numpy()
+
+
+def least_distance(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor, budget: float) -> Tensor:
+    """The distance (n,) below which no row reaches the goal that changes only features changed in `contrast`."""
+    changed = (contrast != problem.rows).numpy() & problem.free.numpy()
+    n, d = problem.rows.shape
+    arrays = tree_arrays(problem, ensemble)
+    widest = max(1, int(changed.sum(axis=1).max())) if n else 1
+    least, square = np.zeros(n), problem.space.norm == "l2"
+    ready()
+
+    def decide(i: int, stop: Event) -> None:
+        work, until = own_work(arrays[0], arrays[2], d, widest), time.thread_time() + budget
+        s = work.search
+        s.free[:] = changed[i]
+        begin_row(*arrays, i, max(1, int(changed[i].sum())), s)
+        code = DONE + 1
+        while code != DONE and time.thread_time() < until and not stop.is_set():
+            check_cancelled()
+            code = advance(*arrays, i, True, SLICE, work.answer, s)
+        waiting = s.cost[: s.state[NODES]].min() if s.state[NODES] else np.inf
+        bound = min(s.best[1], waiting, 0.0 if s.state[LOST] else np.inf)
+        least[i] = np.sqrt(bound) if square else bound
+
+    over_tasks(list(range(n)), decide)
+    own = problem.space.distance(problem.rows, contrast)
+    return torch.minimum(torch.from_numpy(least), own)
+
