@@ -143,6 +143,14 @@ def test_tiny_numbers_are_zero(sign: int, settings: dict[str, Any]) -> None:
     assert (np.abs(nodes.threshold[nodes.column >= 0]) <= np.nextafter(ZERO, 1)).any()
 
 
+def test_a_split_of_missing_cells_alone() -> None:
+    rows = np.repeat([-1.0, 1.0, np.nan], 40)[:, None]
+    model = lightgbm.LGBMRegressor(**FEW).fit(rows, np.arange(120) // 80)
+    huge = [[1e300], [np.nextafter(1e300, np.inf)], [np.finfo(float).max], [np.inf], [-np.inf]]
+    nodes = agrees(model, np.concatenate([rows, huge]), model.predict, missing=True)
+    assert np.inf in nodes.threshold
+
+
 class Derived(lightgbm.LGBMClassifier):
     """An estimator that might decide otherwise."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import config_context
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -43,7 +44,6 @@ CLASSIFIERS = {
     "extras": ExtraTreesClassifier(**FOREST),
     "bag": BaggingClassifier(DecisionTreeClassifier(**FEW), 4, random_state=0),
     "bag of columns": BaggingClassifier(ExtraTreesClassifier(**FOREST), 4, max_features=2, random_state=0),
-    "small bag": BaggingClassifier(DecisionTreeClassifier(**FEW), 6, max_samples=3, random_state=0),
     "vote": VotingClassifier(
         [("a", RandomForestClassifier(**FOREST)), ("b", DecisionTreeClassifier(**FEW)), ("c", "drop")],
         voting="soft",
@@ -125,16 +125,24 @@ def test_unknown_categories_are_missing() -> None:
     np.testing.assert_allclose(read, model.predict_proba(unknown), rtol=1e-12)
 
 
-def test_a_category_that_only_the_validation_rows_have() -> None:
+def test_a_category_that_only_validation_rows_have() -> None:
     codes = np.tile(np.arange(4.0), 50)
-    codes[:2] = 4
+    codes[0] = 4
     rows = np.stack([codes, np.arange(200) % 7.0], axis=1)
-    target = (codes > 1) ^ (rows[:, 1] > 3)
+    target = (codes == 1) ^ (rows[:, 1] > 3)
     for seed in range(6):
         model = HistGradientBoostingClassifier(
             **HIST | {"random_state": seed}, categorical_features=[0], early_stopping=True, validation_fraction=0.5
         ).fit(rows, target)
         agrees(model, rows, model.predict_proba, missing=True)
+
+
+def test_members_of_a_bag_may_lack_classes() -> None:
+    """Where scikit-learn routes metadata, a member is fitted on the rows of its sample alone."""
+    with config_context(enable_metadata_routing=True):
+        model = BaggingClassifier(DecisionTreeClassifier(**FEW), 6, max_samples=4, random_state=0).fit(ROWS, THREE)
+    assert {len(member.classes_) for member in model.estimators_} > {2}
+    agrees(model, ROWS, model.predict_proba)
 
 
 class Derived(RandomForestClassifier):

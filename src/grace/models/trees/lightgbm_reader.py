@@ -26,6 +26,7 @@ OBJECTIVES = {
     "tweedie": "exp",
 } | dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity")
 ZERO = float(np.float32(1e-35))
+INFINITE = 1e300  # as which the description of a model has infinity
 OF_PREDICTION = ("pred", "raw_score", "is_predict", "start_iteration", "num_iteration_predict")
 
 
@@ -106,6 +107,8 @@ def _split(
         members = frozenset(int(code) for code in str(part["threshold"]).split("||"))
         return growing.split_set(column, members, False, left, right)
     threshold, missing, default = float(part["threshold"]), part["missing_type"], bool(part["default_left"])
+    if abs(threshold) == INFINITE:
+        threshold = float(np.copysign(np.inf, threshold))
     if missing == "Zero":  # zero goes where missing cells go, whatever the threshold
         if abs(threshold) > ZERO and default != (threshold > 0):
             return None

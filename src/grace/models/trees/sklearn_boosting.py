@@ -21,7 +21,10 @@ from grace.schema.features import Floats
 
 STAGES = ("GradientBoostingClassifier", "GradientBoostingRegressor")
 HISTOGRAMS = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
-CONSTANT = {"DummyClassifier": ("prior", "most_frequent"), "DummyRegressor": ("mean", "median", "quantile", "constant")}
+CONSTANT = {
+    "DummyClassifier": ("prior", "most_frequent", "constant"),
+    "DummyRegressor": ("mean", "median", "quantile", "constant"),
+}
 LINKS_OF_LOSSES = {
     "squared_error": "identity",
     "absolute_error": "identity",
@@ -75,9 +78,8 @@ def read_histograms(model: Any) -> Nodes | None:
         return None
     order, codes = _columns(model)
     base = np.asarray(model._baseline_prediction, dtype=np.float64).reshape(-1)
-    known, place = model._bin_mapper.make_known_categories_bitsets()
     trees = [
-        _histogram_tree(predictor, output, base, order, codes, known, place, link)
+        _histogram_tree(predictor, output, base, order, codes, link)
         for stage in model._predictors
         for output, predictor in enumerate(stage)
     ]
@@ -100,14 +102,7 @@ def _columns(model: Any) -> tuple[Any, dict[int, dict[Any, int]]]:
 
 
 def _histogram_tree(
-    predictor: Any,
-    output: int,
-    base: Floats,
-    order: Any,
-    codes: dict[int, dict[Any, int]],
-    known: Any,
-    place: Any,
-    link: str,
+    predictor: Any, output: int, base: Floats, order: Any, codes: dict[int, dict[Any, int]], link: str
 ) -> Nodes:
     nodes = predictor.nodes
     inner = ~nodes["is_leaf"].astype(bool)
@@ -115,13 +110,8 @@ def _histogram_tree(
     sets: list[frozenset[int]] = []
     members = np.full(len(nodes), -1)
     for at in np.flatnonzero(categorical):
-        node = nodes[at]
-        left = _codes(predictor.raw_left_cat_bitsets[node["bitset_idx"]])
-        if node["missing_go_to_left"]:  # a code that no row of training had goes where missing cells go
-            had = _codes(known[place[node["feature_idx"]]])
-            left |= set(codes[int(order[node["feature_idx"]])].values()) - had
         members[at] = len(sets)
-        sets.append(frozenset(left))
+        sets.append(_members(predictor.raw_left_cat_bitsets[nodes["bitset_idx"][at]]))
     value = np.zeros((len(nodes), len(base)))
     value[:, output] = np.where(inner, 0.0, nodes["value"])
     return Nodes(
@@ -143,6 +133,6 @@ def _histogram_tree(
     )
 
 
-def _codes(bits: Any) -> set[int]:
+def _members(bits: Any) -> frozenset[int]:
     """The codes in a set that is stored as words of 32 bits."""
-    return {32 * word + bit for word, held in enumerate(bits.tolist()) for bit in range(32) if held >> bit & 1}
+    return frozenset(32 * word + bit for word, held in enumerate(bits.tolist()) for bit in range(32) if held >> bit & 1)
