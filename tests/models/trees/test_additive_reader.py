@@ -61,7 +61,7 @@ def test_categories(ordered: bool) -> None:
     np.testing.assert_allclose(read, model.predict(unknown), rtol=1e-12)
 
 
-class Derived(glassbox.ExplainableBoostingRegressor):  # type: ignore[misc, name-defined]
+class Derived(glassbox.ExplainableBoostingRegressor):
     """A machine that might decide otherwise."""
 
 

@@ -81,7 +81,7 @@ def test_a_part_of_the_columns() -> None:
 
 
 def derived() -> Any:
-    class Derived(catboost.CatBoostClassifier):  # type: ignore[misc, name-defined]
+    class Derived(catboost.CatBoostClassifier):
         """An estimator that might decide otherwise."""
 
     return Derived(**FEW).fit(ROWS, TWO)
