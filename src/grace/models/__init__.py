@@ -8,6 +8,7 @@ compiled            ReLU networks in compiled code; compiled_lines, exact lines 
 predictor           any black box with `predict`; finite_differences are its gradients
 estimators          scikit-learn; to_torch turns linear models and perceptrons into layers
 boosting            XGBoost, LightGBM, CatBoost
+trees               the nodes of tree ensembles, read from their libraries
 onnx                ONNX graphs, read by onnx_files
 grouped             a model whose one-hot columns are groups
 threshold           cut-offs; thresholded, estimators that have their own

@@ -26,7 +26,8 @@ are probabilities, as in a forest)."""
 class Nodes:
     """N nodes of T trees with sums of k outputs. A number goes left if it is below the threshold, or not above it if
     the comparison is not `strict`, after it was converted to `dtype`. A category goes left if its code is a member of
-    the node's set. Leaves have column -1."""
+    the node's set. A threshold may be infinite, to divide the missing cells from all others. Leaves have column -1, and
+    so are their children."""
 
     roots: Ints  # (T,)
     column: Ints  # (N,) of the input
@@ -44,4 +45,6 @@ class Nodes:
     precision: str = "float64"  # in which the library adds up leaves
     sets: tuple[frozenset[int], ...] = ()
     codes: Mapping[int, Mapping[Any, int]] = field(default_factory=dict)
-    """The library's code of each category of a column, by label; a label that is not there counts as missing."""
+    """The library's code of each category of a column, by label; a label that is not there counts as missing. All
+    splits of such a column are by category. A column that is split by category and is not here holds the codes
+    themselves."""
