@@ -2,11 +2,12 @@
 
 base                Model, the protocol; wrapping finds the kind of a user's object
 network             the paper's network; torch wraps any torch module
-scaling             a user's encode function as factors and offsets
+scaling             a user's encode function as factors and offsets; one_hot, the one of categories
 relu                a ReLU network as a function of the features; gpu_layout and kernels are for GPUs
 compiled            ReLU networks in compiled code; compiled_lines, exact lines along single features
 predictor           any black box with `predict`; finite_differences are its gradients
 estimators          scikit-learn; to_torch turns linear models and perceptrons into layers
+preprocessing       what stands in front of an estimator in a pipeline, column by column
 boosting            XGBoost, LightGBM, CatBoost
 trees               the nodes of tree ensembles, read from their libraries
 onnx                ONNX graphs, read by onnx_files

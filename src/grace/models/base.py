@@ -107,6 +107,11 @@ class Model(ABC):
         """Called once with the schema and sample rows before the model is asked anything."""
         self.schema = schema if self.schema is None else filled_in(self.schema, schema)
 
+    def read(self, rows: Tensor) -> Model:
+        """Called once after `bind`: the model by what is inside it, such as layers, where that could not be read before
+        its columns were known; else itself. `rows` are samples of the domain."""
+        return self
+
     def on(self, device: torch.device) -> Model:
         """The model on a device."""
         if device == self.device:

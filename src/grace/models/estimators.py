@@ -15,6 +15,7 @@ from grace.models.base import Model
 from grace.models.boosting import catboost_columns
 from grace.models.checking import Origin
 from grace.models.predictor import OutputReader, Predictor
+from grace.models.preprocessing.layers import read_layers
 from grace.models.threshold import Cutoffs
 from grace.models.thresholded import thresholded
 from grace.models.to_torch import SameOutputs, exact
@@ -63,8 +64,13 @@ def estimator(
         inner = estimator(behind.model, classes=classes, inputs=inputs, schema=schema, task=task)
         decided = behind.on(inner)
         return _black_box(model, classes, inputs, schema, task) if decided is None else decided
-    found = exact(model, task, classes, schema, partial(_itself, model, classes, inputs, schema, task))
-    return _black_box(model, classes, inputs, schema, task) if found is None else found
+    itself = partial(_itself, model, classes, inputs, schema, task)
+    found = exact(model, task, classes, schema, itself)
+    if found is not None:
+        return found
+    asked = _black_box(model, classes, inputs, schema, task)
+    asked.reading = partial(read_layers, model, itself)
+    return asked
 
 
 def _black_box(

@@ -105,6 +105,8 @@ class Predictor(Model):
         self.threshold: Any = None  # until the classes are known
         self.calls = self.rows_queried = 0
         self.call_limit: int | None = None
+        self.reading: Callable[[Predictor, Floats], Model | None] | None = None
+        """Reads what is inside the model, once it is bound, from sample rows; None if it stays a black box."""
         self._single = False
 
     # -- asking -------------------------------------------------------------------------------
@@ -128,7 +130,7 @@ class Predictor(Model):
             raise OutOfCallsError(f"{self.name} may be asked about {self.call_limit} rows and no more; raise max_calls")
         self.calls, self.rows_queried = self.calls + 1, self.rows_queried + len(rows)
         try:
-            given = self._input(rows)
+            given = self.given(rows)
             with one_thread_if_small(len(rows)):
                 return ask(given)
         except GraceError:
@@ -137,7 +139,7 @@ class Predictor(Model):
             line = (str(reason).strip() or type(reason).__name__).split("\n")[0]
             raise GraceError(f"{self.name} failed on {len(rows)} rows of {rows.shape[1]} features: {line}") from reason
 
-    def _input(self, rows: Floats) -> Any:
+    def given(self, rows: Floats) -> Any:
         """The rows as the model knows them: a frame with the columns and types of training, or an array."""
         schema = self._need_schema()
         if self.inputs == "array" and plain_numbers(schema):
@@ -194,6 +196,10 @@ class Predictor(Model):
         if self.threshold is not None:
             self.cutoffs, self.threshold = cutoffs_of(self.threshold, self.classes), None
         self._choose_reader(rows)
+
+    def read(self, rows: Tensor) -> Model:
+        found = None if self.reading is None else self.reading(self, rows.detach().cpu().numpy())
+        return self if found is None else found
 
     def with_threshold(self, threshold: Any) -> Predictor:
         if self.task != "classification":

@@ -21,6 +21,7 @@ from grace.models.checking import differs
 from grace.models.gpu_layout import GpuLayout, usable
 from grace.models.grouped import Grouped
 from grace.models.network import Layout, Network
+from grace.models.one_hot import OneHot
 from grace.models.scaling import scaling_of
 from grace.models.torch import TorchModel
 from grace.schema.features import Categorical
@@ -210,6 +211,12 @@ def _of_sequential(module: nn.Sequential, model: TorchModel, features: int) -> R
     if (shift := model.shift) is not None:
         layers[-1] = (layers[-1][0], layers[-1][1] - shift)
     weight, bias = layers[0]
+    if isinstance(model.encode, OneHot):
+        tables = {j: weight[:, block].T.contiguous() for j, block in model.encode.blocks.items()}
+        numeric = list(model.encode.numeric)
+        full = weight.new_zeros(len(weight), features)
+        full[:, numeric] = weight[:, : len(numeric)]
+        return _with_hidden_layer(ReluNetwork(full, bias, tables, tuple(layers[1:]), dict(tables)))
     assert model.schema is not None
     tables = {}
     for j, feature in enumerate(model.schema.features):
@@ -226,9 +233,10 @@ def _layers(module: nn.Sequential, model: TorchModel, features: int) -> list[Aff
     """The affine maps before, between and after the ReLUs of a module, or None if it has other parts. A leaky ReLU is
     two units: relu(z) - slope relu(-z)."""
     layers: list[Affine] = []
-    eye = torch.eye(features, dtype=torch.float64, device=model.device)
+    known = model.encode if isinstance(model.encode, OneHot) else None
+    eye = torch.eye(features if known is None else known.width, dtype=torch.float64, device=model.device)
     current = eye, eye[0] * 0
-    if model.encode is not None:
+    if model.encode is not None and known is None:
         scaling = scaling_of(model.encode, features)
         if scaling is None:
             return None

@@ -60,7 +60,7 @@ def exact(
     last = steps[-1]
     if not all(_untouched(part) for part in {id(part): part for part in (model, *steps)}.values()):
         return None
-    read = _layers(last)
+    read = estimator_layers(last)
     folded = None if read is None else _folded(steps[:-1], len(read[0][0][0]))
     if read is None or folded is None:
         return None
@@ -90,7 +90,7 @@ def exact(
     if np.shape(response)[0] != len(rows) or not out.origin.agrees(scores, response).all():
         return None
     if not keras and task != "regression":
-        out.no_probabilities_because = _unsure(model, _input(model, rows), scores)
+        out.no_probabilities_because = probabilities_missing(model, _input(model, rows), scores)
     return out
 
 
@@ -120,7 +120,7 @@ def _is_keras(model: Any) -> bool:
     return type(model).__module__.startswith("keras.")
 
 
-def _layers(last: Any) -> tuple[Layers, str] | None:
+def estimator_layers(last: Any) -> tuple[Layers, str] | None:
     """The layers of an estimator, and the activation between them."""
     kind = type(last).__name__
     own = type(last).__module__.startswith("sklearn.")
@@ -163,7 +163,7 @@ def _folded(scalers: Sequence[Any], width: int) -> tuple[Floats, Floats] | None:
         kind = type(step).__name__
         if kind == "StandardScaler":
             by = 1 / step.scale_ if step.scale_ is not None else np.ones(width)
-            add = -step.mean_ * by if step.mean_ is not None else np.zeros(width)
+            add = -step.mean_ * by if step.with_mean else np.zeros(width)
         elif kind == "MinMaxScaler" and not step.clip:
             by, add = step.scale_, step.min_
         elif kind == "MaxAbsScaler" and not getattr(step, "clip", False):
@@ -232,7 +232,7 @@ def sigmoids(end: str, outputs: int) -> str:
     return "its outputs, one sigmoid each, do not sum to 1" if end == "sigmoid" and outputs > 1 else ""
 
 
-def _unsure(model: Any, ask: Any, scores: Floats) -> str:
+def probabilities_missing(model: Any, ask: Any, scores: Floats) -> str:
     """Why softmax of the scores is not what the model calls the probability of its classes, if it is not."""
     if not hasattr(model, "predict_proba"):
         return f"a {type(model).__name__} has no predict_proba"

@@ -16,6 +16,7 @@ from grace.errors import GraceError
 from grace.models.base import Margins, Model
 from grace.models.checking import SUM, Origin, check_sums
 from grace.models.network import Layout, Network, Snapshot, is_plain
+from grace.models.one_hot import OneHot
 from grace.models.threshold import Cutoffs, cutoffs_of
 from grace.schema.features import Value, plain
 from grace.schema.schema import Schema
@@ -272,7 +273,11 @@ class TorchModel(Model):
 
     def refresh(self) -> None:
         """Read the module anew, unless its layers are plain and none has changed."""
-        plain, read = self.plain, (self.module, self.schema, self.outputs, self.cutoffs)
+        fixed = self.encode is None or isinstance(self.encode, OneHot)  # any other function may change what it does
+        plain, read = (
+            fixed and self.has_plain_layers,
+            (self.module, self.schema, self.outputs, self.cutoffs, self.encode),
+        )
         known = self._snapshot if plain and all(map(is_, read, self._read)) else None
         if known is not None and known.holds(self.module):
             return

@@ -33,6 +33,7 @@ def bind(model: Model, schema: Schema, rows: Floats, seed: int = 0) -> Model:
     tried = torch.as_tensor(rows, device=model.device)
     model.bind(schema, tried)
     random = torch.as_tensor(random_rows(schema, seed), device=model.device)
+    model = model.read(torch.cat([tried, random]))
     try:
         model.refresh()
         check_layers(model, torch.cat([tried, random]))
