@@ -81,7 +81,10 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, own: Tensor | No
     if settings.prove:
         found, proved = _proven(problem, method, found, torch.as_tensor(trivial), settings.budget)
         proof = to_numpy(proved)
-    end = problem.scores(found)
+    if trees_of(problem) is None:
+        end = problem.scores(found)
+    else:  # what was read off the model decided so far; the model itself has the last word
+        start, end = _by_the_model(problem, start, found)
     count = (to_native(found) != to_native(problem.rows)).sum(axis=1)
     checks = recheck(problem, found, end, count)
     success = accepted(method, checks, count) & ~trivial
@@ -115,6 +118,17 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, own: Tensor | No
         followed=np.zeros(rows.shape, dtype=bool),
     )
     return _with_differing(answers, problem.rows, contrast)
+
+
+def _by_the_model(problem: Problem, start: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+    """The model's own scores of the rows and of their answers; an error if it decides the rows in another way than what
+    was read off it."""
+    scores = problem.model.scores(torch.cat([problem.rows, found]))
+    own, end = scores[: len(found)], scores[len(found) :]
+    other = own.argmax(dim=1) != start.argmax(dim=1)
+    if bool(other.any()):
+        raise differs(problem.model.name, int(other.nonzero()[0]), "trees")
+    return own, end
 
 
 def _check_trees(problem: Problem, method: Method, count: Any, right: Any) -> None:

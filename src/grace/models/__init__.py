@@ -9,7 +9,7 @@ predictor           any black box with `predict`; finite_differences are its gra
 estimators          scikit-learn; to_torch turns linear models and perceptrons into layers
 preprocessing       what stands in front of an estimator in a pipeline, column by column
 boosting            XGBoost, LightGBM, CatBoost
-trees               the nodes of tree ensembles, read from their libraries
+trees               ensembles of trees, read from their libraries
 onnx                ONNX graphs, read by onnx_files
 grouped             a model whose one-hot columns are groups
 threshold           cut-offs; thresholded, estimators that have their own

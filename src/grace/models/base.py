@@ -85,6 +85,11 @@ class Model(ABC):
     def scores(self, rows: Tensor) -> Tensor:
         """(n, features) float64 rows to (n, classes) float64 scores."""
 
+    def decisive_scores(self, rows: Tensor) -> Tensor:
+        """Scores that decide as `scores` do, and are near to them; faster where a model was read and need not be
+        asked."""
+        return self.scores(rows)
+
     def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Scores (n, classes), and the gradients (n, a, coordinates) of `margins(scores)` (n, a) in the
         coordinates of `Space`. `moving` marks the features of each row whose slopes are
@@ -195,11 +200,11 @@ def softmax(scores: Floats) -> Floats:
     return np.asarray(shifted / shifted.sum(axis=1, keepdims=True))
 
 
-def checked_scores(model: Model, rows: Tensor) -> Tensor:
-    """The scores, or an error that says what is wrong with them."""
+def checked_scores(model: Model, rows: Tensor, decisive: bool = False) -> Tensor:
+    """The scores, or if they only have to be `decisive`, those; or an error that says what is wrong with them."""
     if len(rows) > AT_ONCE:
-        return torch.cat([checked_scores(model, part) for part in torch.split(rows, AT_ONCE)])
-    scores = model.scores(rows)
+        return torch.cat([checked_scores(model, part, decisive) for part in torch.split(rows, AT_ONCE)])
+    scores = model.decisive_scores(rows) if decisive else model.scores(rows)
     if scores.shape != (len(rows), model.width):
         raise GraceError(
             f"the model returned shape {tuple(scores.shape)} for {len(rows)} rows, "

@@ -12,7 +12,7 @@ from torch import nn
 
 from grace.errors import GraceError
 from grace.models.base import Model
-from grace.models.boosting import catboost_columns
+from grace.models.boosting import ask_array, catboost_columns
 from grace.models.checking import Origin
 from grace.models.predictor import OutputReader, Predictor
 from grace.models.preprocessing.layers import read_layers
@@ -20,6 +20,7 @@ from grace.models.threshold import Cutoffs
 from grace.models.thresholded import thresholded
 from grace.models.to_torch import SameOutputs, exact
 from grace.models.torch import TorchModel
+from grace.models.trees.binding import attach_trees
 from grace.schema.features import Floats, Value, plain
 from grace.schema.schema import Schema
 
@@ -69,8 +70,14 @@ def estimator(
     if found is not None:
         return found
     asked = _black_box(model, classes, inputs, schema, task)
-    asked.reading = partial(read_layers, model, itself)
+    asked.reading = partial(read_inside, model, itself)
     return asked
+
+
+def read_inside(model: Any, itself: Callable[[Cutoffs | None], Model], asked: Predictor, rows: Floats) -> Model:
+    """The estimator as layers, where it is a network; else the black box that it is, with the trees inside it."""
+    found = read_layers(model, itself, asked, rows)
+    return attach_trees(model, asked, rows) if found is None else found
 
 
 def _black_box(
@@ -81,7 +88,7 @@ def _black_box(
     known = None if task == "regression" else classes if classes is not None else _classes(model)
     inputs = inputs or ("array" if names is None and hasattr(model, "n_features_in_") else "frame")
     ways, labels = _ways(model, task, _named(model, known))
-    return Predictor(
+    found = Predictor(
         ways,
         known,
         labels=labels,
@@ -91,6 +98,8 @@ def _black_box(
         task=task,
         name=f"the {type(model).__name__}",
     )
+    found.ask_array = ask_array(model, task)
+    return found
 
 
 def _itself(

@@ -21,6 +21,7 @@ from grace.models.predictor import OutputReader, Predictor
 from grace.models.threshold import Cutoffs, Threshold
 from grace.models.to_torch import exact
 from grace.models.torch import Encode, TorchModel
+from grace.models.trees.binding import attach_trees
 from grace.schema.features import Value
 from grace.schema.schema import Schema
 
@@ -99,7 +100,9 @@ def _wrapped(
         way = OutputReader(booster_asked(model, task), "numbers" if task == "regression" else outputs)
         known = None if task == "regression" else booster_classes(model) if classes is None else classes
         name = f"the {type(model).__name__}"
-        return Predictor([way], known, schema=schema, columns=booster_columns(model), task=task, name=name)
+        found = Predictor([way], known, schema=schema, columns=booster_columns(model), task=task, name=name)
+        found.reading = partial(attach_trees, model)
+        return found
     if is_estimator(model):
         return estimator(model, classes=classes, inputs=inputs, schema=schema, task=task)
     if callable(model) and not isinstance(model, type):

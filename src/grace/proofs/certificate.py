@@ -54,7 +54,7 @@ def network_of(problem: Problem) -> ReluNetwork:
     network = relu_network(problem.model)
     if network is None:
         raise GraceError(
-            "a proof needs a network of Linear and ReLU layers (trained here, or nn.Sequential whose encode only scales) "
-            "or an ensemble of trees"
+            "a proof needs a network of Linear and ReLU layers (trained here, or nn.Sequential whose encode only "
+            "scales), or an ensemble of trees that can be read"
         )
     return network

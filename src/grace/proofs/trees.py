@@ -1,7 +1,7 @@
 """Proofs for tree ensembles: whether an answer with at most k changes exists, and how near one could be.
 
-The branch and bound of `grace.methods.trees` without a limit but time. Sums of trees are constant between thresholds, so
-that it ends with a decision. It prunes only below what rounding in the library's own sums can explain; cells between
+The branch and bound of `grace.methods.trees` without a limit but time. Sums of trees are constant between thresholds,
+so that it ends with a decision. It prunes only below what rounding in the library's own sums can explain; cells between
 are decided by the model itself.
 """
 
@@ -30,7 +30,7 @@ def prove_trees(problem: Problem, ensemble: TreeEnsemble, most: Tensor, budget: 
     """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, giving up on a row
     after `budget` seconds of work."""
     n, d = problem.rows.shape
-    arrays = tree_arrays(problem, ensemble)
+    arrays = tree_arrays(problem, ensemble, ties=True)
     status, nodes, seconds = np.full(n, PROVEN), np.zeros(n, dtype=np.int64), np.zeros(n)
     found, widest = problem.rows.numpy().copy(), max(1, min(d, int(most.max())))
     ready()
@@ -109,4 +109,3 @@ def least_distance(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor, b
     over_tasks(list(range(n)), decide)
     own = problem.space.distance(problem.rows, contrast)
     return torch.minimum(torch.from_numpy(least), own)
-

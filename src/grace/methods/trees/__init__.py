@@ -45,7 +45,7 @@ def search_trees(problem: Problem, ensemble: TreeEnsemble) -> Tensor:
         part = problem.select(torch.from_numpy(left)) if len(left) < len(rows) else problem
         found = search_from(part, ensemble, first[left], nearest)
         best[left] = with_decided_cells(part, found)
-        again = (found.count > 0) & (found.changes < problem.max_features) & (best[left] == rows[left]).all(axis=1)
+        again = (found.cells > 0) & (found.changes < problem.max_features) & (best[left] == rows[left]).all(axis=1)
         first[left] = found.changes + 1
         left = left[again & (not nearest)]
     return torch.from_numpy(best)
@@ -58,9 +58,7 @@ def search_from(problem: Problem, ensemble: TreeEnsemble, first: np.ndarray, nea
     ready()
     over_rows(
         len(problem),
-        lambda a, b, work: search_rows(
-            trees, aims, columns, table, a, b, first, most, nearest, VISITS, found, work
-        ),
+        lambda a, b, work: search_rows(trees, aims, columns, table, a, b, first, most, nearest, VISITS, found, work),
         lambda: own_work(trees, columns, table.rows.shape[1], most),
     )
     return found
@@ -69,7 +67,7 @@ def search_from(problem: Problem, ensemble: TreeEnsemble, first: np.ndarray, nea
 def with_decided_cells(problem: Problem, found: Found) -> np.ndarray:
     """The answers, or cells in question that are nearer and that the model itself decides as was asked for."""
     best = found.rows
-    owner, place = np.nonzero(np.arange(found.unsure.shape[1]) < found.count[:, None])
+    owner, place = np.nonzero(np.arange(found.unsure.shape[1]) < found.cells[:, None])
     if len(owner) == 0:
         return best
     cells = torch.from_numpy(found.unsure[owner, place])
@@ -94,10 +92,10 @@ def polish_trees(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor) -> 
     return torch.where((found != problem.rows).any(dim=1, keepdim=True), found, contrast)
 
 
-def tree_arrays(problem: Problem, ensemble: TreeEnsemble) -> Arrays:
-    """The trees, goal, columns and rows of a problem."""
+def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
+    """The trees, goal (see `aims_of`), columns and rows of a problem."""
     columns, table = table_arrays(problem)
-    return ensemble.trees, aims_of(problem, ensemble), columns, table
+    return ensemble.trees, aims_of(problem, ensemble, ties), columns, table
 
 
 def own_work(trees: Trees, columns: Columns, d: int, most: int) -> TreeWork:

@@ -16,8 +16,14 @@ from grace.problem.problem import Problem
 from grace.schema.features import Floats
 
 
-def aims_of(problem: Problem, ensemble: TreeEnsemble) -> Aims:
-    """The goal of a problem as functionals."""
+def aims_of(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Aims:
+    """The goal of a problem as functionals. With `ties`, rows are not excluded that the model decides as was asked for
+    by less than the margin that an answer needs."""
+    aims = _aims_of(problem, ensemble)
+    return aims._replace(excluded=(aims.excluded - aims.needed) / 2) if ties else aims  # by rounding alone
+
+
+def _aims_of(problem: Problem, ensemble: TreeEnsemble) -> Aims:
     goal = problem.goal
     if isinstance(goal, Between):
         return _range(goal, ensemble, problem.model.tolerance)
@@ -32,7 +38,8 @@ def _range(goal: Between, ensemble: TreeEnsemble, tolerance: float) -> Aims:
     low, high, room = goal.low.numpy(), goal.high.numpy(), tolerance * goal.scale
     least, most = ensemble.sum_of(low), ensemble.sum_of(high)
     constant = np.stack([-least, most], axis=1)
-    slack = np.maximum(ensemble.rounding, LINK[ensemble.precision] * (1 + np.abs(np.where(np.isfinite(constant), constant, 0))))
+    size = 1 + np.abs(np.where(np.isfinite(constant), constant, 0.0))
+    slack = np.maximum(ensemble.rounding, LINK[ensemble.precision] * size)
     inside = np.stack([ensemble.sum_of(low + room) - least, most - ensemble.sum_of(high - room)], axis=1)
     inside = np.where(np.isfinite(inside), inside, 0.0)
     functional = np.array([[[1.0], [-1.0]]])
@@ -62,7 +69,8 @@ def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float) -> Aims:
     shift = np.zeros(classes) if goal.shift is None else goal.shift.double().numpy()
     given = (goal.original if isinstance(goal, Flip) else goal.wanted).numpy()  # type: ignore[attr-defined]
     shares, sure = ensemble.link == "probabilities", goal.confidence > 0
-    functional, constant, groups, winner = [], [], [0], []
+    functional, constant, groups = [], [], [0]
+    winner: list[list[int]] = []
     for own in range(classes):
         lines: list[Floats] = []
         offsets: list[float] = []
@@ -110,7 +118,7 @@ def _aims(
         kind=np.ascontiguousarray(kind, dtype=np.int64),
         constant=np.ascontiguousarray(constant, dtype=np.float64),
         needed=np.ascontiguousarray(inside + slack, dtype=np.float64),
-        excluded=np.ascontiguousarray(-slack, dtype=np.float64),
+        excluded=np.ascontiguousarray(inside - slack, dtype=np.float64),
         groups=np.array(groups, dtype=np.int64),
         winner=np.array(own, dtype=np.int64),
         odds=float(odds),

@@ -46,7 +46,7 @@ class Search(NamedTuple):
     order: Ints  # (d,) features by what each could bring,
     rank: Ints  # (d,) and the place of each there
     root_gain: Floats  # (d,)
-    count: Ints  # (M,) features that move in a node,
+    moved: Ints  # (M,) how many features move in a node,
     left: Ints  # (M,) how many more may,
     last: Ints  # (M,) the rank from which on they are taken,
     feature: Ints  # (M, K)
@@ -83,7 +83,7 @@ def search_arrays(trees: Trees, columns: Columns, d: int, most: int, unsure: int
         order=whole(d),
         rank=whole(d),
         root_gain=np.zeros(d),
-        count=whole(nodes),
+        moved=whole(nodes),
         left=whole(nodes),
         last=whole(nodes),
         feature=whole(nodes, k),
@@ -140,7 +140,7 @@ def begin_row(trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, 
     groups = len(aims.groups) - 1
     for g in range(groups):
         node = s.state[NODES]
-        s.count[node], s.left[node], s.last[node], s.cost[node], s.group[node] = 0, most, -1, 0.0, g
+        s.moved[node], s.left[node], s.last[node], s.cost[node], s.group[node] = 0, most, -1, 0.0, g
         s.state[NODES] += 1
     # the order of features: by what each brings to the first functional of the group that is nearest to the goal
     for f in range(len(x)):
@@ -182,7 +182,7 @@ def process(
 ) -> None:  # fmt: skip
     """Bound a node; drop it, take its values as an answer, or replace it by others."""
     r, d, kind = s.region, table.rows.shape[1], aims.kind[i]
-    count, left, group = s.count[node], s.left[node], s.group[node]
+    count, left, group = s.moved[node], s.left[node], s.group[node]
     set_status(table, i, node, s)
     tightest, sure, mixed, apart = np.inf, True, -1, 0.0
     for q in range(aims.groups[group], aims.groups[group + 1]):
@@ -226,7 +226,7 @@ def process(
 @inlined
 def set_status(table: Table, i: int, node: int, s: Search) -> None:
     """Which features move in a node and which may."""
-    r, count, left = s.region, s.count[node], s.left[node]
+    r, count, left = s.region, s.moved[node], s.left[node]
     for f in range(len(r.status)):
         r.status[f] = OPEN if left > 0 and s.free[f] and s.rank[f] > s.last[node] else FIXED
     for p in range(count):
@@ -297,13 +297,13 @@ def push(
     if not total < s.best[0]:
         return
     node = s.state[NODES]
-    if node >= len(s.count):
+    if node >= len(s.moved):
         s.state[LOST] = 1
         return
     for p in range(count):
         s.feature[node, p], s.low[node, p], s.high[node, p] = s.parent[p], s.parent_low[p], s.parent_high[p]
     s.feature[node, count], s.low[node, count], s.high[node, count] = f, start, stop
-    s.count[node], s.left[node], s.last[node], s.cost[node], s.group[node] = count + 1, left, s.rank[f], total, group
+    s.moved[node], s.left[node], s.last[node], s.cost[node], s.group[node] = count + 1, left, s.rank[f], total, group
     s.state[NODES] += 1
 
 
@@ -311,7 +311,7 @@ def push(
 def split(columns: Columns, table: Table, i: int, node: int, s: Search) -> None:
     """Two nodes for the two sides of a threshold: of the feature whose thresholds decide most, the median. The side
     nearer to the row comes on top."""
-    r, x, count, best, at = s.region, table.rows[i], s.count[node], -1.0, 0
+    r, x, count, best, at = s.region, table.rows[i], s.moved[node], -1.0, 0
     found = r.counts[SPLITS]
     for p in range(count):
         weight = 0.0
@@ -353,7 +353,7 @@ def push_split(
     node, x, total = s.state[NODES], table.rows[i], 0.0
     if not start <= stop:
         return
-    if node >= len(s.count):
+    if node >= len(s.moved):
         s.state[LOST] = 1
         return
     for p in range(count):
@@ -363,7 +363,7 @@ def push_split(
         s.feature[node, p], s.low[node, p], s.high[node, p] = f, low, high
         total = joined(columns, total, cost_of(columns, f, x[f], min(max(x[f], low), high)))
     if total < s.best[0]:
-        s.count[node], s.left[node], s.last[node], s.cost[node], s.group[node] = count, left, last, total, group
+        s.moved[node], s.left[node], s.last[node], s.cost[node], s.group[node] = count, left, last, total, group
         s.state[NODES] += 1
 
 
@@ -373,7 +373,7 @@ def place_values(columns: Columns, table: Table, i: int, node: int, s: Search) -
     x, total = table.rows[i], 0.0
     for f in range(len(x)):
         s.trial[f] = x[f]
-    for p in range(s.count[node]):
+    for p in range(s.moved[node]):
         f, low, high = s.feature[node, p], s.low[node, p], s.high[node, p]
         if columns.begins[f + 1] > columns.begins[f]:
             value = low
@@ -451,7 +451,7 @@ def margin_of(aims: Aims, i: int, group: int, sums: Floats) -> float:
 @compiled
 def reaches(aims: Aims, i: int, sums: Floats) -> bool:
     """Whether the model is sure to decide about sums of row i as was asked for."""
+    best = -np.inf
     for group in range(len(aims.groups) - 1):
-        if margin_of(aims, i, group, sums) >= 0.0:
-            return True
-    return False
+        best = max(best, margin_of(aims, i, group, sums))
+    return best >= 0.0

@@ -44,7 +44,7 @@ class Found(NamedTuple):
     state: Ints  # (n,) COMPLETE if nothing with as few changes was left out
     least: Floats  # (n,) no answer with as few changes costs less
     unsure: Floats  # (n, CELLS, d) rows that the model itself has to decide about,
-    count: Ints  # (n,) and how many
+    cells: Ints  # (n,) and how many
 
 
 def tree_work(trees: Trees, columns: Columns, d: int, most: int) -> TreeWork:
@@ -77,7 +77,7 @@ def search_rows(
     s = work.search
     for i in range(begin, end):
         allow(table.free[i], s)
-        found.count[i], found.state[i], found.changes[i] = 0, COMPLETE, most + 1
+        found.cells[i], found.state[i], found.changes[i] = 0, COMPLETE, most + 1
         answered = False
         for changes in range(most if nearest else first[i], most + 1):
             begin_row(trees, aims, columns, table, i, changes, s)
@@ -92,7 +92,7 @@ def search_rows(
             answered = by_descent(trees, aims, columns, table, i, most, visits, work)
             found.changes[i] = most
         found.least[i] = s.best[1]
-        found.count[i] = s.state[UNSURE]
+        found.cells[i] = s.state[UNSURE]
         for place in range(s.state[UNSURE]):
             for f in range(len(work.answer)):
                 found.unsure[i, place, f] = s.unsure[place, f]

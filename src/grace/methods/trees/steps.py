@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grace.methods.compiled.lines import Columns, Table, cost_of, said_within
+from grace.methods.compiled.lines import Columns, Table, said_within
 from grace.methods.trees.branch import Aims, margin_of, reaches
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees, add_up, goes_left
@@ -175,10 +175,11 @@ def descend(
 
 @inlined
 def in_conflict(table: Table, f: int, changed: Bools) -> bool:
+    """Whether a feature is redundant with one that is changed."""
+    conflicts = 0
     for j in range(len(changed)):
-        if changed[j] and table.conflict[j, f]:
-            return True
-    return False
+        conflicts += changed[j] and table.conflict[j, f]
+    return conflicts > 0
 
 
 @compiled
@@ -190,7 +191,9 @@ def settle(trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, row
         if row[f] == x or columns.begins[f + 1] > columns.begins[f]:
             continue
         low, high = table.low[i, f], table.high[i, f]
-        low, high = (max(low, np.nextafter(x, np.inf)), high) if row[f] > x else (low, min(high, np.nextafter(x, -np.inf)))
+        low, high = (
+            (max(low, np.nextafter(x, np.inf)), high) if row[f] > x else (low, min(high, np.nextafter(x, -np.inf)))
+        )
         count = staircase(trees, row, f, low, high, s)
         here = 0
         while here + 1 < count and s.start[here + 1] <= row[f]:

@@ -1,4 +1,4 @@
-"""Ensembles of trees as their libraries hold them, read exactly.
+"""Ensembles of trees, read exactly from their libraries, on the features of a schema.
 
 nodes             Nodes: the splits and leaves of an ensemble as arrays
 reading           read_trees: the nodes of a model, by its library
@@ -11,4 +11,6 @@ additive_reader   explainable boosting machines of interpret
 own_classes       whether a model is of a class of its library, unchanged
 assembly          puts nodes together, from leaves and from other nodes
 reference         what nodes predict, in plain numpy
+binding           nodes on the features of a schema, through the preprocessing in front of them
+ensemble          TreeEnsemble: bound trees, their link and their rounding; compiled holds the arrays
 """

@@ -39,6 +39,12 @@ class UnreadableTreesError(Exception):
     """Something stands between the features and the trees that cannot be expressed as splits."""
 
 
+def attach_trees(estimator: Any, asked: Predictor, rows: Floats) -> Predictor:
+    """A bound black box that knows the trees of its estimator, if they can be read."""
+    asked.trees = read_ensemble(estimator, asked, rows)
+    return asked
+
+
 def read_ensemble(estimator: Any, asked: Predictor, rows: Floats) -> TreeEnsemble | None:
     """The trees of an estimator on the features of the schema to which `asked`, the same as a black box, is bound; None
     if they cannot be read, or do not predict what the model does for `rows` and near thresholds."""
@@ -274,7 +280,9 @@ def near_thresholds(trees: Trees, asked: Predictor, rows: Floats) -> Floats:
     out = rows[rng.integers(len(rows), size=count)].copy()
     for j, values in enumerate(columns):
         if len(values):
-            picked = np.resize(rng.permutation(values), count) if len(values) < count else rng.permutation(values)[:count]
+            picked = (
+                np.resize(rng.permutation(values), count) if len(values) < count else rng.permutation(values)[:count]
+            )
             keep = rng.random(count) < 0.25  # leaves that need several cells to be usual are met, too
             feature = schema.features[j]
             if isinstance(feature, Numeric) and feature.integer:

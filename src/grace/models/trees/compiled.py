@@ -57,8 +57,24 @@ def trees_of(
         owner[left[inner]] = owner[right[inner]] = owner[inner]
     leaf = (feature < 0) & (rank >= 0)
     leaves = int(np.bincount(owner[leaf]).max()) if leaf.any() else 1
-    arrays = (roots, feature, threshold, members, goes_left, missing_left, left, right, value, lowest, highest, output)
-    return Trees(*map(np.ascontiguousarray, (*arrays, base, missing)), depth, leaves)
+    return Trees(
+        roots=np.ascontiguousarray(roots),
+        feature=feature,
+        threshold=threshold,
+        members=members,
+        goes_left=goes_left,
+        missing_left=missing_left,
+        left=left,
+        right=right,
+        value=np.ascontiguousarray(value),
+        lowest=lowest,
+        highest=highest,
+        output=output.astype(np.int64),
+        base=np.ascontiguousarray(base),
+        missing=missing,
+        depth=depth,
+        leaves=leaves,
+    )
 
 
 @compiled

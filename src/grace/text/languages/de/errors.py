@@ -106,8 +106,12 @@ ERRORS: Mapping[str, str] = {
     "feature {name!r} has no finite range, which a proof needs; give it low and high in the schema": (
         "Merkmal „{name}“ hat keinen endlichen Bereich, den ein Beweis braucht; im Schema low und high angeben"
     ),
-    "a proof needs a network of Linear and ReLU layers: trained here, or nn.Sequential whose encode only scales": (
-        "ein Beweis braucht ein Netz aus Linear- und ReLU-Schichten"
+    (
+        "a proof needs a network of Linear and ReLU layers (trained here, or nn.Sequential whose encode only "
+        "scales), or an ensemble of trees that can be read"
+    ): (
+        "ein Beweis braucht ein Netz aus linearen und ReLU-Schichten (hier trainiert, oder nn.Sequential, dessen encode "
+        "nur skaliert) oder ein Ensemble von Bäumen, das gelesen werden kann"
     ),
     "prove= is about a single network and its scores; leave it or {name}= out": (
         "ein Beweis gilt einem einzelnen Netz; mit der Einstellung {name} gibt es keinen"
