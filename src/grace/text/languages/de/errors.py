@@ -109,10 +109,7 @@ ERRORS: Mapping[str, str] = {
     (
         "a proof needs a network of Linear and ReLU layers (trained here, or nn.Sequential whose encode only "
         "scales), or an ensemble of trees that can be read"
-    ): (
-        "ein Beweis braucht ein Netz aus linearen und ReLU-Schichten (hier trainiert, oder nn.Sequential, dessen encode "
-        "nur skaliert) oder ein Ensemble von Bäumen, das gelesen werden kann"
-    ),
+    ): ("ein Beweis braucht ein Netz aus linearen und ReLU-Schichten oder Bäume, die gelesen werden können"),
     "prove= is about a single network and its scores; leave it or {name}= out": (
         "ein Beweis gilt einem einzelnen Netz; mit der Einstellung {name} gibt es keinen"
     ),
