@@ -135,7 +135,7 @@ def _folded(
             if column.kind == AFFINE:
                 out[at] += column.scale * weight[c]
                 bias = bias + column.shift * weight[c]
-            elif column.kind == STEPS and not column.edges:  # whether the cell is missing, which it is not
+            elif column.kind == STEPS and not column.cuts:  # whether the cell is missing, which it is not
                 bias = bias + sample[0, c] * weight[c]
             else:
                 return None
