@@ -1,10 +1,10 @@
 """Exact search for tree ensembles on a CPU, in compiled code, and what it is made of.
 
-bounds  what open features could still bring, tree by tree
-branch  branch and bound over features and cells
-steps   sums along single features; descent and values of few digits
-rows    the search over many rows
-aims    goals as functionals of the sums
+bounds    what open features could still bring, tree by tree
+branch    branch and bound over features and cells
+steps     sums along single features; descent and values of few digits; profiles are whole lines of many rows
+rows      the search over many rows
+aims      goals as functionals of the sums
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ def _range(goal: Between, ensemble: TreeEnsemble, tolerance: float) -> Aims:
     constant = np.stack([-least, most], axis=1)
     size = 1 + np.abs(np.where(np.isfinite(constant), constant, 0.0))
     slack = np.maximum(ensemble.rounding, LINK[ensemble.precision] * size)
-    inside = np.stack([ensemble.sum_of(low + room) - least, most - ensemble.sum_of(high - room)], axis=1)
+    with np.errstate(invalid="ignore"):  # a range without an end
+        inside = np.stack([ensemble.sum_of(low + room) - least, most - ensemble.sum_of(high - room)], axis=1)
     inside = np.where(np.isfinite(inside), inside, 0.0)
     functional = np.array([[[1.0], [-1.0]]])
     return _aims(functional, np.zeros(len(low), dtype=np.int64), constant, inside, slack, [0, 2])
