@@ -149,7 +149,7 @@ def test_no_point_of_a_node_lies_above_its_bound(seed, oddities, hidden) -> None
                 break
             for _ in range(1 + rng.integers(work.counts[path, CHILDREN] - work.counts[path, NEXT])):
                 make_child(columns, table, path, work)
-        excluded = examine(net, table, aims, 0, path + 1, work)
+        excluded = examine(net, table, aims, 0, path + 1, 1e-6, work)
         path += 1
         left = work.counts[path, LEFT]
         bound = 0.0 if excluded else work.rest[path] + work.gains[path, :left].sum()
@@ -270,3 +270,22 @@ def test_ranges_that_do_not_contain_the_row() -> None:
     for most in (1, 2):
         found = statuses(problem, torch.full((12,), most))
         assert found == [FOUND if best_margin(problem, i, most) >= 1e-6 else PROVEN for i in range(12)]
+
+
+@pytest.mark.parametrize(("level", "tent", "status"), [(5e-7, 1.0, FOUND), (5e-7, 0.0, OPEN), (-1e-4, 0.0, PROVEN)])
+def test_ties_do_not_hold_up_the_search(level: float, tent: float, status: int) -> None:
+    """Wherever a + b >= 1 the second class leads by less than the tolerance, which is neither an answer nor can it be
+    excluded; around c = 0.5 it may lead clearly."""
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)).double()
+    with torch.no_grad():
+        module[0].weight.copy_(torch.tensor([[-1.0, -1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1]]))
+        module[0].bias.copy_(torch.tensor([1.0, -0.4, -0.5, -0.6]))
+        module[2].weight.copy_(torch.tensor([[0.0, 0, 0, 0], [-1, tent, -2 * tent, tent]]))
+        module[2].bias.copy_(torch.tensor([0.0, level]))
+    frame = pd.DataFrame(np.random.default_rng(0).random((50, 3)), columns=list("abc"))
+    frame.loc[0], frame.loc[1] = 0.0, 1.0
+    explainer = grace.Explainer(grace.wrap(module, classes=["no", "yes"]), frame, domain="minmax")
+    problem = problem_of(explainer, frame.head(1))
+    verdict = prove(problem, torch.tensor([3]), budget=60)
+    assert int(verdict.status[0]) == status
+    assert int(verdict.nodes[0]) < 1000

@@ -1,6 +1,7 @@
 """Proofs for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
 
 majorant  convex majorants of a network over a node, which add up by feature
+points    the functionals at points of a node, and candidates for answers
 rows      the ways in which a row may change, and limits of the units
 tree      branch and bound of a row
 """
