@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, product
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from grace.problem.goal import Against, Flip
 from grace.problem.problem import Problem
 from grace.proofs.certificate import FOUND, OPEN, PROVEN, network_of, prove
 from grace.proofs.compiled import aims_of, proof_arrays, prove_compiled
+from grace.proofs.compiled.lines import is_single_change_excluded, line_work
 from grace.proofs.compiled.rows import CHANGED, CHILDREN, LEFT, NEXT, OPENED, Search, begin_row, search
 from grace.proofs.compiled.tree import examine, make_child
 from grace.proofs.prover import prove_batched
@@ -160,6 +162,55 @@ def test_no_point_of_a_node_lies_above_its_bound(seed, oddities, hidden) -> None
         assert not excluded or float(lead.max()) < 0
         if excluded:
             break
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    oddities=st.lists(st.sampled_from(ODDITIES), max_size=3).map(tuple),
+    hidden=st.sampled_from([(6,), (6, 5), (5, 4, 4)]),
+    against=st.booleans(),
+)
+def test_lines_exclude_what_branch_and_bound_does(seed, oddities, hidden, against) -> None:
+    """Of single changes: nothing else, and as much where no number has to be whole."""
+    frame = mixed(seed)
+    explainer = explainer_of(frame, seed, hidden=hidden, tilt=1.5)
+    make_odd(explainer, oddities, seed)
+    problem = problem_of(explainer, frame.head(12))
+    if against:
+        problem = replace(problem, goal=Against(problem.model.scores(problem.rows).argmin(dim=1)))
+    network = network_of(problem)
+    without = replace(problem, free=problem.free & ~problem.space.is_integer)
+    for part, complete in ((problem, False), (without, True)):
+        (net, _, columns, table), aims = proof_arrays(part, network.compiled), aims_of(part, network)
+        work, lines = search(net, 4, 1), line_work(net)
+        excluded = [is_single_change_excluded(net, columns, table, aims, i, work, lines) for i in range(12)]
+        with mock.patch("grace.proofs.compiled.is_single_change_excluded", return_value=False):
+            proven = [status == PROVEN for status in statuses(part, torch.ones(12, dtype=torch.int64))]
+        assert excluded == proven if complete else all(p or not e for e, p in zip(excluded, proven, strict=True))
+
+
+@pytest.mark.parametrize(("level", "expected"), [(-1.1, True), (-1.001, False), (-0.9, False)])
+def test_many_switches_take_more_allowance_for_rounding(
+    monkeypatch: pytest.MonkeyPatch, level: float, expected: bool
+) -> None:
+    """A line with 256 pieces whose largest value is 1, in several sections."""
+    layers: list[torch.nn.Module] = []
+    for place in range(9):
+        layer = torch.nn.Linear(2 if place else 1, 2 if place < 8 else 1).double()
+        layer.weight.data = torch.tensor([[2.0, -4.0] if place else [1.0]] * len(layer.bias), dtype=torch.float64)
+        layer.bias.data = torch.tensor([0.0, -0.5] if place < 8 else [level], dtype=torch.float64)
+        layers += [layer, torch.nn.ReLU()]
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 50)})
+    model = grace.wrap(torch.nn.Sequential(*layers[:-1]), classes=["no", "yes"])
+    problem = problem_of(grace.Explainer(model, frame, domain="minmax"), frame.head(1))
+    network = network_of(problem)
+    (net, _, columns, table), aims = proof_arrays(problem, network.compiled), aims_of(problem, network)
+    monkeypatch.setattr("grace.proofs.compiled.lines.SECTION", 16)
+    work, lines = search(net, 1, 1), line_work(net)
+    assert is_single_change_excluded(net, columns, table, aims, 0, work, lines) == expected
+    assert aims.slack[0, 0] < 0.001
+    assert lines.scratch.switches[0] >= (255 if expected else 1)
 
 
 def points_in(work: Search, f: int, problem: Problem, rng: np.random.Generator) -> np.ndarray:

@@ -30,6 +30,7 @@ class Scratch(NamedTuple):
     crossings: Ints  # (H,) how many, and the next one
     next: Ints
     delta: Floats  # (4, widest) changes of slopes, or bounds on changes of values
+    switches: Ints  # (1,) how many units have switched so far
 
 
 def scratch(net: Layers) -> Scratch:
@@ -45,6 +46,7 @@ def scratch(net: Layers) -> Scratch:
         np.empty(layers, dtype=np.int64),
         np.empty(layers, dtype=np.int64),
         np.empty((4, net.widths.max())),
+        np.zeros(1, dtype=np.int64),
     )
 
 
@@ -145,7 +147,7 @@ def walk(
             values[u] = start[u]
         for layer in range(hidden + 1):
             work.base[layer] = 0.0
-        layer, work.end[0] = 0, reach
+        layer, work.end[0], work.switches[0] = 0, reach, 0
     else:  # all is as it was left, but for a breakpoint that has not been written
         here, layer = places[last], hidden
     places[0] = here
@@ -207,6 +209,7 @@ def switch(net: Layers, work: Scratch, layer: int, here: float) -> None:
     begin, width = net.units[layer], net.widths[layer + 1]
     unit = work.crosser[begin + work.next[layer]]
     work.next[layer] += 1
+    work.switches[0] += 1
     on[begin + unit] = not on[begin + unit]
     slope = work.slopes[begin + unit]
     change = (1.0 - net.leak[layer]) * (slope if on[begin + unit] else -slope)

@@ -1,5 +1,6 @@
 """Proofs for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
 
+lines     single changes, by exact lines instead of branch and bound
 majorant  convex majorants of a network over a node, which add up by feature
 points    the functionals at points of a node, and candidates for answers
 rows      the ways in which a row may change, and limits of the units
@@ -27,6 +28,7 @@ from grace.models.relu import ReluNetwork
 from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Against, ClassGoal
 from grace.problem.problem import Problem
+from grace.proofs.compiled.lines import LineWork, is_single_change_excluded, line_work
 from grace.proofs.compiled.rows import LEFT, NODES, STUCK, Aims, Search, begin_row, search
 from grace.proofs.compiled.tree import CANDIDATE, CLOSED, advance
 from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts
@@ -45,17 +47,18 @@ def prove_compiled(problem: Problem, network: ReluNetwork, most: Tensor, budget:
     arrays, aims = proof_arrays(problem, network.compiled), aims_of(problem, network)
     asked = np.flatnonzero(most.numpy() > 0).tolist()
     threads = max(1, min(torch.get_num_threads(), len(asked)))
-    spare = [search(network.compiled, d, min(d, max(1, int(most.max())))) for _ in range(threads)]
+    net, largest = network.compiled, min(d, max(1, int(most.max())))
+    spare = [(search(net, d, largest), line_work(net)) for _ in range(threads)]
     status, nodes, seconds = np.full(n, PROVEN), np.zeros(n, dtype=np.int64), np.zeros(n)
     found, stop = problem.rows.numpy().copy(), Event()
 
     def decide(i: int) -> None:
-        work, begun = spare.pop(), time.thread_time()
-        status[i] = decide_row(problem, arrays, aims, i, int(most[i]), budget, work, stop)
+        (work, lines), begun = spare.pop(), time.thread_time()
+        status[i] = decide_row(problem, arrays, aims, i, int(most[i]), budget, work, lines, stop)
         if status[i] == FOUND:
             found[i] = work.trial
         nodes[i], seconds[i] = work.state[NODES], time.thread_time() - begun
-        spare.append(work)
+        spare.append((work, lines))
 
     if threads == 1:
         for i in asked:
@@ -75,11 +78,14 @@ def prove_compiled(problem: Problem, network: ReluNetwork, most: Tensor, budget:
 
 
 def decide_row(
-    problem: Problem, arrays: Arrays, aims: Aims, i: int, most: int, budget: float, work: Search, stop: Event
-) -> int:
+    problem: Problem, arrays: Arrays, aims: Aims, i: int, most: int, budget: float, work: Search, lines: LineWork,
+    stop: Event,
+) -> int:  # fmt: skip
     """The verdict on a row. A candidate is an answer if the model itself says so."""
     net, goal, columns, table = arrays
     begun = time.thread_time()
+    if most == 1 and is_single_change_excluded(net, columns, table, aims, i, work, lines):
+        return PROVEN
     begin_row(net, columns, table, aims, i, most, work)
     if work.counts[0, LEFT] == 0:
         return PROVEN
@@ -155,5 +161,6 @@ def ready() -> None:
         columns = Columns(none, none, whole, none > 0, none > 0, np.zeros(2, dtype=np.int64), none[:0], 1.0)
         table, aims = Table(rows, rows, rows, rows > 0, rows > 0), Aims(numbers, numbers, rows, rows, rows, whole, none)
         work = search(net, 1, 1)
+        is_single_change_excluded(net, columns, table, aims, 0, work, line_work(net))
         begin_row(net, columns, table, aims, 0, 0, work)
         advance(net, goal, columns, table, aims, 0, 1e-6, 0, work)

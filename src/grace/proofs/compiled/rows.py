@@ -108,6 +108,13 @@ def search(net: Layers, d: int, most: int) -> Search:
 @compiled
 def begin_row(net: Layers, columns: Columns, table: Table, aims: Aims, i: int, most: int, s: Search) -> None:
     """Make ready for row i with at most so many changes: its ways, and limits of all units."""
+    row_ways(net, columns, table, aims, i, most, s)
+    row_limits(net, table, i, s)
+
+
+@compiled
+def row_ways(net: Layers, columns: Columns, table: Table, aims: Aims, i: int, most: int, s: Search) -> None:
+    """The ways of row i, and the state in which the search begins."""
     activate(net, table.rows[i], s.start)
     count, features = 0, 0
     for j in range(len(table.rows[i])):
@@ -132,7 +139,6 @@ def begin_row(net: Layers, columns: Columns, table: Table, aims: Aims, i: int, m
     s.counts[0, CHANGED], s.counts[0, LEFT], s.counts[0, OPENED] = 0, min(most, features), count
     for w in range(count):
         s.open[0, w] = w
-    row_limits(net, table, i, s)
 
 
 @inlined
