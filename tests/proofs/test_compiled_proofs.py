@@ -301,7 +301,7 @@ def test_the_allowance_for_rounding_is_needed_for_a_proof(monkeypatch: pytest.Mo
     problem = problem_of(explainer_of(frame, 1), frame.head(12))
     most = torch.full((12,), 1)
     usual = prove(problem, most, budget=10).status
-    monkeypatch.setattr("grace.proofs.compiled.ROUNDING", 1.0)
+    monkeypatch.setattr("grace.proofs.compiled.aims.ROUNDING", 1.0)
     wary = prove(problem, most, budget=1).status
     assert (usual == PROVEN).any()
     assert not (wary == PROVEN).any()

@@ -1,5 +1,6 @@
 """Proofs for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
 
+aims      goals as functionals of the scores
 lines     single changes, by exact lines instead of branch and bound
 majorant  convex majorants of a network over a node, which add up by feature
 points    the functionals at points of a node, and candidates for answers
@@ -26,16 +27,14 @@ from grace.methods.compiled.threads import pool
 from grace.models.compiled import Layers, layers_of
 from grace.models.relu import ReluNetwork
 from grace.problem.cancellation import check_cancelled
-from grace.problem.goal import Against, ClassGoal
 from grace.problem.problem import Problem
+from grace.proofs.compiled.aims import aims_of
 from grace.proofs.compiled.lines import LineWork, is_single_change_excluded, line_work
 from grace.proofs.compiled.rows import LEFT, NODES, STUCK, Aims, Search, begin_row, search
 from grace.proofs.compiled.tree import CANDIDATE, CLOSED, advance
 from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts
-from grace.proofs.relaxation import ROUNDING, Relaxation
 
 SLICE = 1e8  # products between two looks at the clock, a few hundredths of a second
-TERMS = 64  # times the precision of doubles and the number of terms of a sum: more than rounding can cost
 PATIENCE = 0.05  # seconds between two looks at whether the work is given up
 
 
@@ -113,38 +112,6 @@ def proof_arrays(problem: Problem, net: Layers) -> Arrays:
     low, high = torch.where(whole, low.ceil(), low), torch.where(whole, high.floor(), high)
     rows = (np.ascontiguousarray(t.numpy()) for t in (problem.rows, low, high, problem.free, problem.conflict))
     return net, goal_arrays(problem.goal, net), column_arrays(problem.space), Table(*rows)
-
-
-def aims_of(problem: Problem, network: ReluNetwork) -> Aims:
-    """The goal as functionals. Of a flip, each other class has to lead the original one; a class that was asked for has
-    to lead all others. The allowance for rounding is that of `grace.proofs.relaxation`, or more in a large network."""
-    goal, net = problem.goal, network.compiled
-    assert isinstance(goal, ClassGoal), "proofs are about classes"
-    relaxation = Relaxation(problem, network)
-    n, bias = len(problem), network.later[-1][1]
-    target = goal.wanted if isinstance(goal, Against) else relaxation.original
-    others = torch.arange(len(bias)).expand(n, -1)
-    others = others[others != target[:, None]].reshape(n, -1)
-    winner, rival = others, target[:, None].expand_as(others)
-    if goal.asks_for_one:
-        winner, rival = rival, others
-    constant = bias[winner] - bias[rival] - goal.offset(winner, rival, bias)
-    mass = relaxation.mass[-1]
-    rounding = max(ROUNDING, TERMS * np.finfo(np.float64).eps * (problem.rows.shape[1] + int(net.units[-1])))
-    slack = rounding * (mass.gather(1, winner) + mass.gather(1, rival) + constant.abs())
-    importance = np.abs(net.last).max(axis=0)
-    for weight, _ in reversed(network.later[:-1]):
-        importance = importance @ np.abs(weight.numpy())
-    two = net.widths[-1] == 1  # two classes are one score, the lead of the second
-    return Aims(
-        plus=0 * winner.numpy() if two else winner.numpy(),
-        minus=0 * rival.numpy() - 1 if two else np.ascontiguousarray(rival.numpy()),
-        sign=np.where(winner.numpy() == 1, 1.0, -1.0) if two else np.ones(winner.shape),
-        constant=constant.numpy(),
-        slack=slack.numpy(),
-        groups=np.array([0, winner.shape[1]]) if goal.asks_for_one else np.arange(winner.shape[1] + 1),
-        importance=importance,
-    )
 
 
 @cache
