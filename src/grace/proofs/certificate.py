@@ -8,7 +8,9 @@ halved. On a CPU, `compiled` works on one row after another, with bounds that ar
 GPU, `prover` works on all rows and nodes together, with the linear bounds of `relaxation`.
 
 The proof is over the continuous box, with whole numbers and categories as such, and keeps frozen and one-way features
-and SU <= gamma. Under confidence it proves a necessary condition, which is sound.
+and SU <= gamma. Of a predicted number it proves that none lies in the range asked for. Under confidence it proves a
+necessary condition, which is sound. Where a change leads exactly to the border of the goal, there is neither an answer
+nor a proof, and the row stays open.
 """
 
 from __future__ import annotations
