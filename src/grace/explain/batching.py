@@ -44,7 +44,8 @@ def rows_at_once(model: Model, space: Space, background: int, settings: Settings
         features=len(space.low),
         coordinates=len(space),
         classes=model.width,
-        moves=(VALUES + OBSERVED * model.black_box) * space.n_numeric + sum(len(codes) for codes in space.choices.values()),
+        moves=(VALUES + OBSERVED * model.black_box) * space.n_numeric
+        + sum(len(codes) for codes in space.choices.values()),
         units=sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear)),
         background=background,
     )
