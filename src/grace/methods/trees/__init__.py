@@ -27,7 +27,7 @@ from grace.models.trees.compiled import Trees, trees_of
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.problem import Problem
 
-VISITS = 5_000_000  # nodes of trees that a row may take for each number of changes, about a tenth of a second
+VISITS = 4_000_000  # nodes of trees that a row may take, about a tenth of a second
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 
 Arrays = tuple[Trees, Aims, Columns, Table]
