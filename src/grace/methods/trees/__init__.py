@@ -28,7 +28,7 @@ from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.problem import Problem
 from grace.schema.features import Floats
 
-VISITS = 4_000_000  # nodes of trees that a row may take, about a tenth of a second
+VISITS = 12_000_000  # nodes of trees that a row may take, about a quarter of a second
 EPSILON = 1e-6  # beside a number beyond which the spread is too small to be seen
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 

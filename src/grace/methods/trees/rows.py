@@ -29,6 +29,7 @@ TRIED = 24  # features that a descent tries, by what each could bring alone
 CELLS = 32  # cells of a row in question that are kept
 EXACT = 2  # changes up to which the search needs no answer to begin with
 GROUPS = 3  # classes towards which a descent is tried
+STARTS = 8  # features from which further descents begin
 COMPLETE, PARTIAL = 0, 1
 
 
@@ -88,7 +89,7 @@ def search_rows(
         guessed, cost, answered = -1, np.inf, False
         for changes in range(most if nearest else first[i], most + 1):
             if guessed < 0 and changes > EXACT:  # an answer from which on only fewer or nearer changes are sought
-                guessed, cost = by_descent(trees, aims, columns, table, i, most, visits // 8, work)
+                guessed, cost = by_descent(trees, aims, columns, table, i, most, visits // 64, work)
             allow(table.free[i], s)
             begin_row(trees, aims, columns, table, i, changes, s)
             if guessed > 0 and (nearest or guessed <= changes):
@@ -108,6 +109,8 @@ def search_rows(
         for place in range(s.state[UNSURE]):
             for f in range(d):
                 found.unsure[i, place, f] = s.unsure[place, f]
+        if answered and found.state[i] == PARTIAL:
+            nearest_within(trees, aims, columns, table, i, visits // 8, work)
         if answered:
             settle(trees, aims, columns, table, i, work.answer, work.steps)
             for f in range(d):
@@ -115,11 +118,27 @@ def search_rows(
 
 
 @inlined
+def nearest_within(
+    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, visits: int, work: TreeWork
+) -> None:  # fmt: skip
+    """The nearest changes to the features that an answer changes, in its place."""
+    s, changes, total = work.search, 0, 0.0
+    for f in range(len(work.answer)):
+        s.free[f] = work.answer[f] != table.rows[i, f]
+        changes += s.free[f]
+        total = joined(columns, total, cost_of(columns, f, table.rows[i, f], work.answer[f]))
+    begin_row(trees, aims, columns, table, i, changes, s)
+    s.best[0] = total
+    limit_moves(columns, table, i, s)
+    advance(trees, aims, columns, table, i, False, visits, work.answer, s)
+
+
+@inlined
 def by_descent(
     trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, most: int, visits: int, work: TreeWork
 ) -> tuple[int, float]:
-    """An answer found by descent, improved to the fewest and nearest changes of the same features, in `guess`; returns
-    how many there are, 0 if there is none, and what they cost."""
+    """The best of some descents, each improved to the fewest and nearest changes of the same features, in `guess`;
+    returns how many there are, 0 if there is none, and what they cost."""
     s, d, count = work.search, table.rows.shape[1], 0
     for place in range(d):  # in the order of what they could bring, as the search before has left it
         f = s.order[place]
@@ -128,22 +147,39 @@ def by_descent(
             count += 1
     for place in range(count, len(work.tried)):
         work.tried[place] = -1
-    for turn in range(GROUPS):
-        if descend(trees, aims, columns, table, i, turn, most, work.tried, work.steps):
-            break
-        if turn == GROUPS - 1:
-            return 0, np.inf
-    changed = 0
+    fewest, least = 0, np.inf
+    for start in range(-1, min(STARTS, count)):
+        feature = -1 if start < 0 else work.tried[start]
+        for turn in range(GROUPS):
+            reached = descend(trees, aims, columns, table, i, turn, feature, most, work.tried, work.steps)
+            if reached or start >= 0:
+                break
+        if not reached:
+            continue
+        changes, cost = nearest_of_descent(trees, aims, columns, table, i, visits, work)
+        if fewest == 0 or changes < fewest or (changes == fewest and cost < least):
+            fewest, least = changes, cost
+            for f in range(d):
+                work.guess[f] = work.answer[f]
+    return fewest, least
+
+
+@compiled
+def nearest_of_descent(
+    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, visits: int, work: TreeWork
+) -> tuple[int, float]:
+    """The fewest and nearest changes to the features that a descent has changed, in `answer`; returns how many there
+    are, and what they cost."""
+    s, d, changed, total = work.search, table.rows.shape[1], 0, 0.0
     for f in range(d):
         s.free[f] = work.steps.changed[f]
         changed += s.free[f]
     for changes in range(1, changed + 1):
         begin_row(trees, aims, columns, table, i, changes, s)
-        advance(trees, aims, columns, table, i, False, visits, work.guess, s)
+        advance(trees, aims, columns, table, i, False, visits, work.answer, s)
         if s.best[0] < np.inf:
             return changes, s.best[0]
-    total = 0.0
     for f in range(d):
-        work.guess[f] = work.steps.row[f]
-        total = joined(columns, total, cost_of(columns, f, table.rows[i, f], work.guess[f]))
+        work.answer[f] = work.steps.row[f]
+        total = joined(columns, total, cost_of(columns, f, table.rows[i, f], work.answer[f]))
     return changed, total

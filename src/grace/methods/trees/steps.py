@@ -145,11 +145,12 @@ def best_step(
 
 @compiled
 def descend(
-    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, turn: int, most: int, tried: Ints, s: Steps
-) -> bool:
+    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, turn: int, start: int, most: int, tried: Ints,
+    s: Steps,
+) -> bool:  # fmt: skip
     """Change one feature after another to what brings most, of those that are `tried` (in this order, up to a first
     -1), until the goal is reached, into `row`; for the group that is nearest to the goal, or with `turn` for one of the
-    next. Returns whether it is."""
+    next. The first feature is `start`, unless that is -1. Returns whether the goal is reached."""
     d, chosen = table.rows.shape[1], 0
     for f in range(d):
         s.row[f], s.changed[f] = table.rows[i, f], False
@@ -164,13 +165,13 @@ def descend(
             if margin > nearest and margin < before:
                 nearest, chosen = margin, group
         before = nearest
-    for _ in range(most):
+    for step in range(most):
         top, feature, to = -np.inf, -1, 0.0
         for place in range(len(tried)):
             f = tried[place]
             if f < 0:
                 break
-            if s.changed[f] or in_conflict(table, f, s.changed):
+            if s.changed[f] or in_conflict(table, f, s.changed) or (step == 0 and start >= 0 and f != start):
                 continue
             margin, value = best_step(trees, aims, columns, table, i, chosen, f, s)
             if margin > top:
