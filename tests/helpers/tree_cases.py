@@ -235,7 +235,7 @@ def case(rng: Rng, kind: str, task: str) -> Case:
         own = np.asarray(model.predict(frame), dtype=float)
         low, high = np.quantile(own, np.sort(rng.choice([0.05, 0.3, 0.5, 0.7, 0.95], 2, replace=False)))
         low, high = float(low), float(max(high, low + 1e-3))
-        call["against"] = [grace.above(high), grace.below(low), grace.within(low, high), grace.by(float(own.std()))][
+        call["against"] = [grace.above(high), grace.below(low), grace.within(low, high), grace.by(float(own.std()) or 1.0)][
             rng.integers(4)
         ]
     elif call.get("prefer") != "nearest":  # a proof prefers the fewest changes
@@ -244,6 +244,45 @@ def case(rng: Rng, kind: str, task: str) -> Case:
 
 
 TASKS = ("flip", "against", "confidence", "threshold", "number")
+
+
+def large_case(rng: Rng) -> Case:
+    """A larger ensemble with up to twelve classes, asked for few changes."""
+    width, classes = int(rng.integers(2, 7)), int(rng.choice([2, 3, 5, 12]))
+    frame = pd.DataFrame(rng.normal(size=(300, width)).round(int(rng.integers(1, 4))), columns=list("abcdef")[:width])
+    if rng.random() < 0.5:
+        frame["a"] = rng.integers(0, 9, len(frame))
+    if width > 2 and rng.random() < 0.4:
+        frame["b"] = frame["c"]
+    sums = frame.to_numpy() @ rng.normal(size=width) + 0.3 * rng.normal(size=len(frame))
+    target = np.digitize(sums, np.quantile(sums, np.arange(1, classes) / classes))
+    count, seed = int(rng.integers(5, 25)), int(rng.integers(1 << 16))
+    few = max(2, 2 * count // classes)
+    model: Any = [
+        RandomForestClassifier(count, max_leaf_nodes=int(rng.integers(3, 12)), random_state=seed),
+        ExtraTreesClassifier(count, max_leaf_nodes=6, random_state=seed),
+        GradientBoostingClassifier(n_estimators=few, max_depth=2, random_state=seed),
+        HistGradientBoostingClassifier(max_iter=few, max_leaf_nodes=5, max_bins=16, early_stopping=False),
+    ][rng.integers(4)]
+    model.fit(frame, target)
+    if members(model) and rng.random() < 0.5:
+        edited(rng, model, frame)
+    rows = odd_rows(rng, model, frame.iloc[rng.choice(len(frame), 2)].reset_index(drop=True))
+    call: dict[str, Any] = {"max_features": 2, "gamma": float(rng.choice([0.1, 1])), "domain": "minmax", "budget": 10.0}
+    call |= {"distance": str(rng.choice(["l1", "l2", "linf"]))}
+    call |= {"prefer": "nearest"} if rng.random() < 0.25 else {"prove": True}
+    if rng.random() < 0.3:
+        call["against"] = int(rng.integers(classes))
+    if rng.random() < 0.3:
+        call["confidence"] = float(rng.choice([0.3, 0.5, 0.9]))
+    if rng.random() < 0.1:
+        call["frozen"] = list(frame)
+    given = model
+    if classes == 2 and rng.random() < 0.5:
+        given = grace.wrap(model, threshold=float(rng.choice([0.01, 0.25, 0.5, 0.75, 0.99])))
+    elif rng.random() < 0.15:
+        given = grace.wrap(model, threshold={c: float(rng.choice([0.1, 0.3, 0.6])) for c in range(classes)})
+    return Case(grace.Explainer(given, frame), model, rows, call)
 
 
 def stumps(frame: pd.DataFrame, classes: int, splits: list[tuple[str, float, int, int]]) -> RandomForestClassifier:

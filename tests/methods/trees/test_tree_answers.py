@@ -10,7 +10,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tree_cases import KINDS, TASKS, Case, case
+from tree_cases import KINDS, TASKS, Case, case, large_case
 from tree_promises import kept
 
 SEEDS = st.integers(0, 1 << 20)
@@ -40,6 +40,12 @@ def test_no_answer_has_fewer_changes_or_is_nearer_in_many_cases(kind: str, task:
     assert met["answers"] > 5
     assert met["misses"] > 2
     assert met["open"] <= 0.1 * met["proven"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_larger_ensembles(seed: int) -> None:
+    kept(large_case(np.random.default_rng([99, seed])))
 
 
 @given(st.sampled_from(OWN), st.sampled_from(TASKS), SEEDS)

@@ -78,11 +78,11 @@ def test_steps_begin_and_end_where_the_model_says(kind: str, task: str, seed: in
 def test_a_threshold_beyond_the_one_before_decides_nothing() -> None:
     frame = pd.DataFrame({"a": np.linspace(0, 10, 41), "b": np.linspace(1, 0, 41) ** 3})
     model = DecisionTreeClassifier(max_depth=2, random_state=0)
-    model.fit(frame.assign(b=0.0), np.digitize(frame["a"], [2.5, 5, 7.5]))
+    model.fit(frame.assign(b=0.0), np.digitize(frame["a"], [2.5, 7.5]) % 2)
     left = model.tree_.children_left[0]
     assert model.tree_.feature[left] == 0
-    model.tree_.threshold[left] = 7.0
-    assert model.tree_.threshold[0] < 6.0
+    model.tree_.threshold[left] = model.tree_.threshold[0] + 1.5
+    model.tree_.value[model.tree_.children_right[[0, left]], 0] = [0.0, 1.0]
     explainer = grace.Explainer(model, frame)
     question = question_of(explainer, model, frame.iloc[[2, 30]], {"gamma": 1.0, "domain": "minmax"})
-    assert check_lines(question) > 2
+    assert check_lines(question) > 1

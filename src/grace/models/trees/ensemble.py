@@ -58,7 +58,8 @@ class TreeEnsemble:
         if self.link == "exp":
             return np.asarray(np.exp(sums))
         if self.link == "logistic":
-            second = 1 / (1 + np.exp(-sums))
+            with np.errstate(over="ignore"):  # of a share that is as good as zero
+                second = 1 / (1 + np.exp(-sums))
             return np.asarray(np.concatenate([1 - second, second], axis=1))
         shares = np.exp(sums - sums.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
