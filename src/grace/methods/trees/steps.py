@@ -23,7 +23,8 @@ class Steps(NamedTuple):
     after: Ints
     order: Ints  # (E,)
     stack: Ints  # (D + 2,)
-    low: Floats  # (D + 2,)
+    low: Floats  # (D + 2,) from where a node of the stack is reached,
+    high: Floats  # (D + 2,) and up to where
     row: Floats  # (d,)
     trial: Floats  # (k,)
     changed: Bools  # (d,)
@@ -46,6 +47,7 @@ def steps_arrays(trees: Trees) -> Steps:
         whole(events),
         whole(deep),
         np.zeros(deep),
+        np.zeros(deep),
         np.zeros(len(trees.missing)),
         np.zeros(k),
         np.zeros(len(trees.missing), dtype=np.bool_),
@@ -61,9 +63,9 @@ def staircase(trees: Trees, row: Floats, f: int, low: float, high: float, s: Ste
         s.sums[0, c] = trees.base[c]
     for t in range(len(trees.roots)):
         top, last = 0, -1
-        s.stack[0], s.low[0] = trees.roots[t], low
+        s.stack[0], s.low[0], s.high[0] = trees.roots[t], low, high
         while top >= 0:
-            node, since = s.stack[top], s.low[top]
+            node, since, until = s.stack[top], s.low[top], s.high[top]
             top -= 1
             j = trees.feature[node]
             if j < 0:
@@ -77,15 +79,16 @@ def staircase(trees: Trees, row: Floats, f: int, low: float, high: float, s: Ste
             elif j != f:
                 top += 1
                 s.stack[top] = trees.left[node] if goes_left(trees, node, row[j]) else trees.right[node]
-                s.low[top] = since
-            else:
+                s.low[top], s.high[top] = since, until
+            else:  # symmetric trees have splits below others that leave them one side only
                 at = trees.threshold[node]
-                if high >= at:  # the left side comes on top
+                if until >= at:  # the left side comes on top
                     top += 1
-                    s.stack[top], s.low[top] = trees.right[node], max(since, at)
+                    s.stack[top], s.low[top], s.high[top] = trees.right[node], max(since, at), until
                 if since < at:
                     top += 1
                     s.stack[top], s.low[top] = trees.left[node], since
+                    s.high[top] = min(until, np.nextafter(at, -np.inf))
     for e in range(found):
         s.order[e] = e
     sort_by(s.at, 1.0, s.order, found)
