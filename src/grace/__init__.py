@@ -13,7 +13,7 @@ explain      Explainer, Explanation and Explanations; saving, metrics, why there
 pictures     figures and HTML reports
 training     the paper's networks
 datasets     the embedded tables
-proofs       certificates for ReLU networks: no fewer changes, no nearer values
+proofs       certificates for ReLU networks and trees: no fewer changes, no nearer values
 methods      search, gradient, local, nearest, deepfool; ranking, moves, polish, line search
 problem      what a method is given: space, goal, settings, background rows, and further requirements
 text         sentences: precision, vocabulary, languages

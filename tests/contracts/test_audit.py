@@ -12,7 +12,6 @@ import pytest
 
 import grace
 from explained import explainer_of
-from grace.problem.answers import Answers
 
 SCRIPT = importlib.util.spec_from_file_location("audit", Path(__file__).parents[2] / "benchmarks" / "audit.py")
 audit = importlib.util.module_from_spec(SCRIPT)
@@ -42,10 +41,9 @@ def test_sentences_are_read_back() -> None:
     assert counts["false"] == 0
 
 
-def altered(batch: grace.Explanations, **parts: Any) -> grace.Explanations:
-    """The batch with other answers than were found."""
-    fields = {**vars(batch.answers), **parts}
-    batch.answers = Answers(**fields)
+def altered(batch: grace.Explanations, contrast: np.ndarray, **parts: Any) -> grace.Explanations:
+    """The batch with other contrastive rows than were found."""
+    batch.answers = batch.answers.with_contrast(contrast, **parts)
     return batch
 
 
@@ -59,14 +57,12 @@ def beyond_gamma(explainer: grace.Explainer, rows: pd.DataFrame, **how: Any) -> 
 
 def beyond_range(explainer: grace.Explainer, rows: pd.DataFrame, **how: Any) -> grace.Explanations:
     batch = EXPLAIN(explainer, rows, **how)
-    return altered(
-        batch, contrast=np.where(batch.answers.changed, batch.answers.contrast + 0.5, batch.answers.contrast)
-    )
+    return altered(batch, np.where(batch.answers.changed, batch.answers.contrast + 0.5, batch.answers.contrast))
 
 
 def not_flipped(explainer: grace.Explainer, rows: pd.DataFrame, **how: Any) -> grace.Explanations:
     batch = EXPLAIN(explainer, rows, **how)
-    return altered(batch, contrast=batch.answers.rows)
+    return altered(batch, batch.answers.rows)
 
 
 def with_one_more(explainer: grace.Explainer, rows: pd.DataFrame, **how: Any) -> grace.Explanations:
@@ -74,18 +70,19 @@ def with_one_more(explainer: grace.Explainer, rows: pd.DataFrame, **how: Any) ->
     more = batch.answers.contrast.copy()
     same = more[:, 0] == batch.answers.rows[:, 0]
     more[:, 0] = np.where(same & batch.success, np.where(more[:, 0] > 5, more[:, 0] - 1, more[:, 0] + 1), more[:, 0])
-    return altered(batch, contrast=more)
+    return altered(batch, more)
 
 
 def forgetful(explainer: grace.Explainer, rows: pd.DataFrame, **how: Any) -> grace.Explanations:
     batch = EXPLAIN(explainer, rows, **how)
-    return altered(batch, success=np.zeros(len(batch), dtype=bool), contrast=batch.answers.rows)
+    return altered(batch, batch.answers.rows, success=np.zeros(len(batch), dtype=bool))
 
 
 def touching(explainer: grace.Explainer, rows: pd.DataFrame, **how: Any) -> grace.Explanations:
     """Cells that differ though nothing is said about them."""
     batch = with_one_more(explainer, rows, **how)
-    return altered(batch, followed=np.arange(batch.answers.rows.shape[1]) == np.zeros((len(batch), 1)))
+    followed = np.arange(batch.answers.rows.shape[1]) == np.zeros((len(batch), 1))
+    return altered(batch, batch.answers.contrast, followed=followed)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations, product
+
 import numpy as np
 import pandas as pd
 import torch
 
 import grace
 from grace.models import Network, TorchModel
+from grace.problem.problem import Problem
 
 
 def explainer_of(
@@ -42,3 +45,48 @@ def grid(seed: int) -> pd.DataFrame:
             "e": rng.choice(["yes", "no"], 40),
         }
     )
+
+
+def enumerated(problem: Problem, i: int, most: int) -> float:
+    """The best margin over every row with at most `most` allowed changes."""
+    space, x = problem.space, problem.rows[i]
+    values = []
+    for j in range(len(x)):
+        if not problem.free[i, j]:
+            values.append([])
+        elif j in space.categorical:
+            values.append([float(c) for c in space.choices[j] if c != x[j]])
+        else:
+            span = range(int(problem.low[i, j]), int(problem.high[i, j]) + 1)
+            values.append([float(v) for v in span if v != x[j]])
+    best = -np.inf
+    for size in range(1, most + 1):
+        for chosen in combinations(range(len(x)), size):
+            if any(problem.conflict[p, q] for p, q in combinations(chosen, 2)):
+                continue
+            tried = list(product(*(values[j] for j in chosen)))
+            if tried:
+                rows = x.repeat(len(tried), 1)
+                rows[:, list(chosen)] = torch.tensor(tried, dtype=x.dtype)
+                part = problem.select(torch.full((len(tried),), i))
+                best = max(best, float(part.margin(rows).max()))
+    return best
+
+
+def nearest_by_trying(problem: Problem, i: int, contrast: torch.Tensor) -> float:
+    """The least distance of an answer that changes only features which the contrast changes."""
+    space, x = problem.space, problem.rows[i]
+    chosen = [int(j) for j in torch.nonzero(contrast != x)[:, 0]]
+    values = []
+    for j in chosen:
+        if j in space.categorical:
+            values.append([float(c) for c in space.choices[j]] + [float(x[j])])
+        else:
+            values.append(
+                [float(v) for v in range(int(problem.low[i, j]), int(problem.high[i, j]) + 1)] + [float(x[j])]
+            )
+    tried = torch.tensor(list(product(*values)), dtype=x.dtype)
+    rows = x.repeat(len(tried), 1)
+    rows[:, chosen] = tried
+    part = problem.select(torch.full((len(tried),), i))
+    return float(space.distance(part.rows, rows)[part.reached(rows)].min())

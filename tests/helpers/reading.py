@@ -145,7 +145,7 @@ TONGUES = {
         r"(?:nur steigend: (?P<up>.*?))?(?:; )?(?:nur fallend: (?P<down>.*?))?(?:; )?"
         r"(?P<distinct>ohne zwei Merkmale, die weitgehend dasselbe sagen)?\))? hätten? keine (?P<fewer>\w+) "
         r"Änderung(?:en)?(?: mit einer Wahrscheinlichkeit von mindestens (?P<confidence>.*) %)? "
-        r"(?:genügt|zu „(?P<towards>.*)“ geführt)\.",
+        r"(?:genügt|zu (?:„|einer Vorhersage (?:von )?)(?P<towards>.*?)“? geführt)\.",
     ),
 }
 

@@ -16,6 +16,8 @@ from torch import nn
 import grace
 from grace import datasets, training
 from grace.methods import compiled, polish
+from grace.models.compiled import Layers
+from grace.models.relu import relu_network
 from subsets import first
 
 NAMES = ["a", "b", "c"]
@@ -149,3 +151,59 @@ def _slowly(*_: object) -> None:
 
     time.sleep(0.3)
     raise RuntimeError("enough")
+
+
+@pytest.mark.parametrize("goal", [{}, {"against": "w"}, {"confidence": 0.7}])
+def test_lines_in_sections_give_the_same_answers(monkeypatch: pytest.MonkeyPatch, goal: dict[str, object]) -> None:
+    """Spans of values that reach the goal are joined across sections."""
+    rng, found = np.random.default_rng(5), []
+    train = frame(rng, 60)
+    for room in (0, 2, 3, 7):
+        if room:
+            monkeypatch.setattr(compiled, "section_of", lambda net, room=room: room)
+        answers = []
+        for seed, whole in itertools.product(range(4), (False, True)):
+            model = grace.wrap(network(seed, whole, 3), classes=list("wxy"), outputs="logits")
+            explainer = grace.Explainer(model, train, domain="minmax", gamma=1.0)
+            answers.append(explainer.explain(train, **goal).contrast)
+        found.append(pd.concat(answers))
+    assert not found[0].equals(pd.concat([train] * 8))
+    for others in found[1:]:
+        pd.testing.assert_frame_equal(found[0], others)
+
+
+def sawtooth(depth: int) -> nn.Sequential:
+    """f(x) + x - 1.9, f with 2^depth straight pieces for x between 0 and 1: it maps [0, 0.5] to [0, 1] and [0.5, 1] to
+    [1, 0], again and again. Each layer has x, f so far, and how far that is above 0.5."""
+    layers: list[nn.Module] = []
+    for place in range(depth + 1):
+        layer = nn.Linear(3 if place else 2, 3 if place < depth else 1).double()
+        tent = [1.0, 0.0] if place == 0 else [0.0, 2.0, -4.0]
+        carry = [1.0, 0.0] if place == 0 else [1.0, 0.0, 0.0]
+        if place < depth:
+            layer.weight.data = torch.tensor([carry, tent, tent], dtype=torch.float64)
+            layer.bias.data = torch.tensor([0.0, 0.0, -0.5], dtype=torch.float64)
+        else:
+            layer.weight.data = torch.tensor([[1.0, *tent[1:]]], dtype=torch.float64)
+            layer.bias.data = torch.tensor([-1.9], dtype=torch.float64)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def test_no_line_is_skipped_however_many_breakpoints_it_has() -> None:
+    model = grace.wrap(sawtooth(14), classes=["low", "high"], outputs="logits")
+    table = pd.DataFrame({"x": np.linspace(0, 1, 101), "y": np.linspace(1, 0, 101)})
+    explainer = grace.Explainer(model, table, domain="minmax", gamma=1.0, max_features=1)
+    tips = np.arange(1, 2**14, 2) / 2**14
+    nearest = float(tips[tips > 0.9][0])
+    assert compiled.section_of(relu_layers(model)) < 2**14 * nearest
+    e = explainer.explain(table.head(1))[0]
+    assert e.success
+    assert [c.name for c in e.changes] == ["x"]
+    assert abs(e.changes[0].new - nearest) < 1e-8
+
+
+def relu_layers(model: grace.models.TorchModel) -> Layers:
+    network = relu_network(model)
+    assert network is not None
+    return network.compiled

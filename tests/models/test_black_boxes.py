@@ -323,7 +323,10 @@ def fails(frame: pd.DataFrame) -> np.ndarray:
         (lambda: grace.wrap(tree, classes=CLASSES, task="regression"), "no classes"),
         (lambda: grace.wrap(tree, classes=CLASSES, encode=lambda x: x), "encode="),
         (lambda: grace.wrap("nowhere.onnx", classes=CLASSES), "no file 'nowhere.onnx'"),
-        (lambda: grace.Explainer(FOREST, BOX).explain(BOX.head(1), prove=True), "proof needs"),
+        (
+            lambda: grace.Explainer(grace.wrap(tree, classes=CLASSES), BOX).explain(BOX.head(1), prove=True),
+            "proof needs",
+        ),
         (lambda: grace.Explainer(FOREST, BOX, max_calls=-1), "max_calls=-1"),
     ],
 )

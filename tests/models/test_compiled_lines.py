@@ -20,8 +20,7 @@ def followed(net: Layers, row: np.ndarray, j: int, direction: float, reach: floa
     values, room = np.empty(net.units[-1]), 4096
     activate(net, row, values)
     places, scores = np.empty(room), np.empty((room, int(net.widths[-1])))
-    count = walk_alone(net, values, j, direction, reach, places, scores, scratch(net))
-    assert count > 0
+    count = walk_alone(net, values, j, direction, reach, places, scores, scratch(net), -1)
     return places[:count], scores[:count]
 
 
@@ -91,13 +90,26 @@ def test_units_that_switch_together() -> None:
     assert np.interp([0.0, 1.0, 2.0, 3.0], places, scores[:, 0]).tolist() == [-1.0, 0.0, 1.0, 2.0]
 
 
-def test_a_line_without_room_says_so() -> None:
-    rng = np.random.default_rng(0)
-    exact = ExactNetwork.of([(rng.normal(size=(20, 1)), rng.normal(size=20)), (np.ones((1, 20)), np.zeros(1))], [0.0])
-    net = exact.compiled()
-    values = np.empty(net.units[-1])
-    activate(net, np.zeros(1), values)
-    assert walk_alone(net, values, 0, 1.0, 50.0, np.empty(3), np.empty((3, 1)), scratch(net)) == -1
+@settings(max_examples=60)
+@given(networks(), st.integers(2, 5), st.data())
+def test_a_line_without_room_is_followed_in_sections(
+    case: tuple[ExactNetwork, np.ndarray], room: int, data: st.DataObject
+) -> None:
+    exact, row = case
+    net, j = exact.compiled(), data.draw(st.integers(0, len(row) - 1))
+    whole, values = followed(net, row, j, 1.0, 7.5), np.empty(net.units[-1])
+    activate(net, row, values)
+    places, scores, work = np.empty(room), np.empty((room, int(net.widths[-1]))), scratch(net)
+    count = walk_alone(net, values, j, 1.0, 7.5, places, scores, work, -1)
+    found, heights = [places[:count].copy()], [scores[:count].copy()]
+    while found[-1][-1] < 7.5:
+        assert count == room
+        count = walk_alone(net, values, j, 1.0, 7.5, places, scores, work, count - 1)
+        assert count > 1
+        assert (places[0] == found[-1][-1]) & (scores[0] == heights[-1][-1]).all()
+        found, heights = [*found, places[1:count].copy()], [*heights, scores[1:count].copy()]
+    assert np.array_equal(np.concatenate(found), whole[0])
+    assert np.array_equal(np.concatenate(heights), whole[1])
 
 
 @pytest.mark.parametrize("hidden", [0, 1, 2, 4])

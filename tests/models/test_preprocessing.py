@@ -117,7 +117,8 @@ def check_number(prep: Preprocessing, frame: Any, name: Any, c: int) -> None:
     def values(numbers: Any) -> Any:
         return prep.transform(asked(frame, name, np.asarray(numbers, dtype=float)))[:, c]
 
-    low, high = max(column.low, -1e6), min(column.high, 1e6)
+    least, most = prep.limits(column.source)
+    low, high = max(least, -1e6), min(most, 1e6)
     near = RNG.normal(2, 6, 60)
     x = np.clip(np.concatenate([near, RNG.normal(0, 1e4, 10), [0.0, 1.0, 2.0, 3.0, low, high]]), low, high)
     if column.kind == AFFINE:
@@ -176,6 +177,13 @@ NUMBER_FRONTS = {
     "scaled bins": (
         make_pipeline(KBinsDiscretizer(4, encode="ordinal", strategy="uniform"), StandardScaler(), MinMaxScaler()),
         STEPS,
+    ),
+    "passed on first": (make_pipeline("passthrough", StandardScaler()), AFFINE),
+    "passed on beside": (FeatureUnion([("p", make_pipeline("passthrough")), ("s", StandardScaler())]), AFFINE),
+    "passed on alone": (make_pipeline("passthrough", "passthrough"), AFFINE),
+    "exponents beside": (
+        FeatureUnion([("e", FunctionTransformer(np.exp)), ("c", FunctionTransformer(np.cbrt))]),
+        MONOTONE,
     ),
     "bins of bins": (
         make_pipeline(KBinsDiscretizer(4, encode="ordinal", strategy="uniform"), OneHotEncoder()),
@@ -439,7 +447,7 @@ def test_thresholds_behind_a_pipeline_are_exact_in_original_numbers() -> None:
     front = ColumnTransformer(
         [("s", make_pipeline(StandardScaler(), PowerTransformer()), ["a"])], remainder="passthrough"
     )
-    model = make_pipeline(front, DecisionTreeClassifier(max_depth=3, random_state=0)).fit(NUMBERS, YES)
+    model = make_pipeline(front, DecisionTreeClassifier(max_depth=2, random_state=0)).fit(NUMBERS, YES)
     prep, tree = read(model), model[-1].tree_
     for node in np.flatnonzero(tree.children_left >= 0):
         column = prep.columns[tree.feature[node]]

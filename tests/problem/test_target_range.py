@@ -200,7 +200,7 @@ def test_the_border_between_two_centres() -> None:
         (lambda: explainer().explain(ROW, against="high"), "predicts a number"),
         (lambda: explainer().explain(ROW, against=[grace.above(1)] * 2), "2 classes for 1 rows"),
         (lambda: explainer().explain(ROW, against=grace.above(12), confidence=0.8), "confidence="),
-        (lambda: explainer().explain(ROW, against=grace.above(12), prove=True), "prove="),
+        (lambda: explainer().explain(ROW, against=grace.above(12), prove=True), "a proof needs a network"),
         (lambda: grace.above("12"), "above.*number"),
         (lambda: grace.within(3, 2), "above the second"),
         (lambda: grace.by("ten"), r"\+10 %"),

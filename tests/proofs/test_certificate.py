@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from grace.problem.goal import Flip
 from grace.proofs import prover
 from grace.proofs.certificate import FOUND, OPEN, PROVEN, network_of, prove
 from grace.proofs.prover import Prover, prove_batched
-from grids import explainer_of, grid
+from grids import enumerated, explainer_of, grid
 
 pytestmark = pytest.mark.quick
 
@@ -34,32 +33,6 @@ def problem_of(explainer: grace.Explainer, rows: pd.DataFrame, **limits: object)
 def batched(problem, most: torch.Tensor, budget: float):
     """The prover that works on all rows together, on whatever device."""
     return prove_batched(problem, network_of(problem), most, budget)
-
-
-def enumerated(problem, i: int, most: int) -> float:
-    """The best margin over every row with at most `most` allowed changes."""
-    space, x = problem.space, problem.rows[i]
-    values = []
-    for j in range(len(x)):
-        if not problem.free[i, j]:
-            values.append([])
-        elif j in space.categorical:
-            values.append([float(c) for c in space.choices[j] if c != x[j]])
-        else:
-            span = range(int(problem.low[i, j]), int(problem.high[i, j]) + 1)
-            values.append([float(v) for v in span if v != x[j]])
-    best = -np.inf
-    for size in range(1, most + 1):
-        for chosen in combinations(range(len(x)), size):
-            if any(problem.conflict[p, q] for p, q in combinations(chosen, 2)):
-                continue
-            tried = list(product(*(values[j] for j in chosen)))
-            if tried:
-                rows = x.repeat(len(tried), 1)
-                rows[:, list(chosen)] = torch.tensor(tried, dtype=x.dtype)
-                part = problem.select(torch.full((len(tried),), i))
-                best = max(best, float(part.margin(rows).max()))
-    return best
 
 
 @pytest.mark.parametrize(

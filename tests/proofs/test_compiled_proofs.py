@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, product
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from grace.problem.goal import Against, Flip
 from grace.problem.problem import Problem
 from grace.proofs.certificate import FOUND, OPEN, PROVEN, network_of, prove
 from grace.proofs.compiled import aims_of, proof_arrays, prove_compiled
+from grace.proofs.compiled.lines import is_single_change_excluded, line_work
 from grace.proofs.compiled.rows import CHANGED, CHILDREN, LEFT, NEXT, OPENED, Search, begin_row, search
 from grace.proofs.compiled.tree import examine, make_child
 from grace.proofs.prover import prove_batched
@@ -149,7 +151,7 @@ def test_no_point_of_a_node_lies_above_its_bound(seed, oddities, hidden) -> None
                 break
             for _ in range(1 + rng.integers(work.counts[path, CHILDREN] - work.counts[path, NEXT])):
                 make_child(columns, table, path, work)
-        excluded = examine(net, table, aims, 0, path + 1, work)
+        excluded = examine(net, table, aims, 0, path + 1, 1e-6, work)
         path += 1
         left = work.counts[path, LEFT]
         bound = 0.0 if excluded else work.rest[path] + work.gains[path, :left].sum()
@@ -160,6 +162,55 @@ def test_no_point_of_a_node_lies_above_its_bound(seed, oddities, hidden) -> None
         assert not excluded or float(lead.max()) < 0
         if excluded:
             break
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    oddities=st.lists(st.sampled_from(ODDITIES), max_size=3).map(tuple),
+    hidden=st.sampled_from([(6,), (6, 5), (5, 4, 4)]),
+    against=st.booleans(),
+)
+def test_lines_exclude_what_branch_and_bound_does(seed, oddities, hidden, against) -> None:
+    """Of single changes: nothing else, and as much where no number has to be whole."""
+    frame = mixed(seed)
+    explainer = explainer_of(frame, seed, hidden=hidden, tilt=1.5)
+    make_odd(explainer, oddities, seed)
+    problem = problem_of(explainer, frame.head(12))
+    if against:
+        problem = replace(problem, goal=Against(problem.model.scores(problem.rows).argmin(dim=1)))
+    network = network_of(problem)
+    without = replace(problem, free=problem.free & ~problem.space.is_integer)
+    for part, complete in ((problem, False), (without, True)):
+        (net, _, columns, table), aims = proof_arrays(part, network.compiled), aims_of(part, network)
+        work, lines = search(net, 4, 1), line_work(net)
+        excluded = [is_single_change_excluded(net, columns, table, aims, i, work, lines) for i in range(12)]
+        with mock.patch("grace.proofs.compiled.is_single_change_excluded", return_value=False):
+            proven = [status == PROVEN for status in statuses(part, torch.ones(12, dtype=torch.int64))]
+        assert excluded == proven if complete else all(p or not e for e, p in zip(excluded, proven, strict=True))
+
+
+@pytest.mark.parametrize(("level", "expected"), [(-1.1, True), (-1.001, False), (-0.9, False)])
+def test_many_switches_take_more_allowance_for_rounding(
+    monkeypatch: pytest.MonkeyPatch, level: float, expected: bool
+) -> None:
+    """A line with 256 pieces whose largest value is 1, in several sections."""
+    layers: list[torch.nn.Module] = []
+    for place in range(9):
+        layer = torch.nn.Linear(2 if place else 1, 2 if place < 8 else 1).double()
+        layer.weight.data = torch.tensor([[2.0, -4.0] if place else [1.0]] * len(layer.bias), dtype=torch.float64)
+        layer.bias.data = torch.tensor([0.0, -0.5] if place < 8 else [level], dtype=torch.float64)
+        layers += [layer, torch.nn.ReLU()]
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 50)})
+    model = grace.wrap(torch.nn.Sequential(*layers[:-1]), classes=["no", "yes"])
+    problem = problem_of(grace.Explainer(model, frame, domain="minmax"), frame.head(1))
+    network = network_of(problem)
+    (net, _, columns, table), aims = proof_arrays(problem, network.compiled), aims_of(problem, network)
+    monkeypatch.setattr("grace.proofs.compiled.lines.SECTION", 16)
+    work, lines = search(net, 1, 1), line_work(net)
+    assert is_single_change_excluded(net, columns, table, aims, 0, work, lines) == expected
+    assert aims.slack[0, 0] < 0.001
+    assert lines.scratch.switches[0] >= (255 if expected else 1)
 
 
 def points_in(work: Search, f: int, problem: Problem, rng: np.random.Generator) -> np.ndarray:
@@ -250,7 +301,7 @@ def test_the_allowance_for_rounding_is_needed_for_a_proof(monkeypatch: pytest.Mo
     problem = problem_of(explainer_of(frame, 1), frame.head(12))
     most = torch.full((12,), 1)
     usual = prove(problem, most, budget=10).status
-    monkeypatch.setattr("grace.proofs.compiled.ROUNDING", 1.0)
+    monkeypatch.setattr("grace.proofs.compiled.aims.ROUNDING", 1.0)
     wary = prove(problem, most, budget=1).status
     assert (usual == PROVEN).any()
     assert not (wary == PROVEN).any()
@@ -270,3 +321,22 @@ def test_ranges_that_do_not_contain_the_row() -> None:
     for most in (1, 2):
         found = statuses(problem, torch.full((12,), most))
         assert found == [FOUND if best_margin(problem, i, most) >= 1e-6 else PROVEN for i in range(12)]
+
+
+@pytest.mark.parametrize(("level", "tent", "status"), [(5e-7, 1.0, FOUND), (5e-7, 0.0, OPEN), (-1e-4, 0.0, PROVEN)])
+def test_ties_do_not_hold_up_the_search(level: float, tent: float, status: int) -> None:
+    """Wherever a + b >= 1 the second class leads by less than the tolerance, which is neither an answer nor can it be
+    excluded; around c = 0.5 it may lead clearly."""
+    module = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)).double()
+    with torch.no_grad():
+        module[0].weight.copy_(torch.tensor([[-1.0, -1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1]]))
+        module[0].bias.copy_(torch.tensor([1.0, -0.4, -0.5, -0.6]))
+        module[2].weight.copy_(torch.tensor([[0.0, 0, 0, 0], [-1, tent, -2 * tent, tent]]))
+        module[2].bias.copy_(torch.tensor([0.0, level]))
+    frame = pd.DataFrame(np.random.default_rng(0).random((50, 3)), columns=list("abc"))
+    frame.loc[0], frame.loc[1] = 0.0, 1.0
+    explainer = grace.Explainer(grace.wrap(module, classes=["no", "yes"]), frame, domain="minmax")
+    problem = problem_of(explainer, frame.head(1))
+    verdict = prove(problem, torch.tensor([3]), budget=60)
+    assert int(verdict.status[0]) == status
+    assert int(verdict.nodes[0]) < 1000

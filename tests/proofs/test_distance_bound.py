@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,28 +10,9 @@ from torch import nn
 
 import grace
 from grace.proofs.distance_bound import ENOUGH, distance_bound
-from grids import explainer_of, grid
+from grids import explainer_of, grid, nearest_by_trying
 
 pytestmark = pytest.mark.quick
-
-
-def nearest_by_trying(problem, i: int, contrast: torch.Tensor) -> float:
-    """The least distance of an answer that changes only features which the contrast changes."""
-    space, x = problem.space, problem.rows[i]
-    chosen = [int(j) for j in torch.nonzero(contrast != x)[:, 0]]
-    values = []
-    for j in chosen:
-        if j in space.categorical:
-            values.append([float(c) for c in space.choices[j]] + [float(x[j])])
-        else:
-            values.append(
-                [float(v) for v in range(int(problem.low[i, j]), int(problem.high[i, j]) + 1)] + [float(x[j])]
-            )
-    tried = torch.tensor(list(product(*values)), dtype=x.dtype)
-    rows = x.repeat(len(tried), 1)
-    rows[:, chosen] = tried
-    part = problem.select(torch.full((len(tried),), i))
-    return float(space.distance(part.rows, rows)[part.reached(rows)].min())
 
 
 @pytest.mark.parametrize("distance", ["l1", "l2", "linf"])

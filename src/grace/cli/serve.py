@@ -93,14 +93,10 @@ def serve(
 
 def warm_up(explainers: Sequence[Explainer]) -> None:
     """Compile, or load, search and proofs now rather than at the first request."""
-    from grace.models.relu import relu_network
+    from grace.proofs.warm_up import warm_up as compile_for
 
-    if any(relu_network(explainer.model) is not None for explainer in explainers):
-        from grace.methods.compiled import all_ready
-        from grace.proofs.compiled import ready
-
-        all_ready()
-        ready()
+    for explainer in explainers:
+        compile_for(explainer.model)
 
 
 def train_embedded(name: str) -> Served:

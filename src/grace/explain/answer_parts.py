@@ -81,6 +81,7 @@ def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] |
         "margin": model.tolerance,
         "precision": "float64",
         "weights": model.fingerprint(),
+        **({} if batch.target_ranges is None else {"wanted": dict(batch.target_ranges[i])}),
     }
 
 

@@ -47,6 +47,12 @@ class MissJson(TypedDict):
     ways: NotRequired[list[LimitChangeJson]]
 
 
+class WantedJson(TypedDict):
+    low: float | None
+    high: float | None
+    spread: float
+
+
 class ProofJson(TypedDict):
     verdict: str
     box: NotRequired[Mapping[str, list[str | bool | Bound]]]
@@ -57,6 +63,7 @@ class ProofJson(TypedDict):
     gamma: NotRequired[float]
     confidence: NotRequired[float]
     against: NotRequired[Value | Mapping[str, Any] | None]
+    wanted: NotRequired[WantedJson]
 
 
 class RemarkJson(TypedDict):
@@ -70,12 +77,6 @@ class RemarkJson(TypedDict):
 
 class SettingsJson(TypedDict):
     confidence: NotRequired[float]
-
-
-class WantedJson(TypedDict):
-    low: float | None
-    high: float | None
-    spread: float
 
 
 class ExplanationJson(TypedDict):

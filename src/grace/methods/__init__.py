@@ -5,6 +5,7 @@ with what it promises. The explainer polishes and verifies what comes out.
 
 search       beam search over single changes; moves are these, steady prefers answers with room around them
 compiled/    search, polish and walks for ReLU networks on a CPU, along their exact lines
+trees/       exact search and polish for ensembles of trees
 walk         GRACE-Gradient and GRACE-Local; walk_state is a batch of walks, walk_triton the same on a GPU
 nearest      the nearest training row of another class
 deepfool     DeepFool

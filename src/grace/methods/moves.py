@@ -13,6 +13,7 @@ from grace.problem.budget import at_once
 from grace.problem.problem import Problem, positions
 
 VALUES = 16  # tried per number
+OBSERVED = 48  # observed values of a black box's numbers that are tried, on average
 CLOSE = 0.2  # of a spread: the smallest step tried
 FEW = 320  # up to so many moves of a piecewise constant model (trees) are all tried again at later levels
 CHUNK_BYTES = 1 << 21
@@ -150,7 +151,7 @@ def moves_of(problem: Problem) -> Moves:
     owners = [features.repeat_interleave(VALUES)]
     if problem.model.black_box and problem.background is not None:
         # trees split between observed values
-        seen, place = observed(space.numbers(problem.background.rows), VALUES)
+        seen, place = observed(space.numbers(problem.background.rows), OBSERVED)
         owner = features[place]
         parts.append(torch.minimum(torch.maximum(seen, problem.low[:, owner]), problem.high[:, owner]))
         owners.append(owner)

@@ -40,6 +40,7 @@ def search(problem: Problem) -> Tensor:
     left = torch.arange(len(found), device=found.device)
     moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)
     candidates: list[tuple[Tensor, Tensor]] = []  # answers to polish, each with the rows they belong to
+    single = torch.zeros(len(found), dtype=torch.bool, device=found.device)  # rows that one change answers
     for k in range(min(problem.max_features, found.shape[1])):
         check_cancelled()
         if moves.value.shape[1] == 0:
@@ -51,6 +52,7 @@ def search(problem: Problem) -> Tensor:
         hits = margin >= problem.model.tolerance
         solved = hits.flatten(1).any(dim=1)
         rows = positions(solved)
+        single[left[rows]] |= k == 0
         if len(rows):
             few = FINALISTS if problem.among == "nearest" else CANDIDATES
             near = nearest_answers(part.select(rows), moves.select(rows), states[rows], hits[rows], few)
@@ -67,9 +69,13 @@ def search(problem: Problem) -> Tensor:
                 best, _ = per_feature_best(margin, moves, found.shape[1])
                 ends = ends.of_features(strongest(best[:, 0]))
             moves = ends
-    for walked in walks(problem):
-        hit = positions((walked != problem.rows).any(dim=1))
-        candidates.append((hit, walked[hit]))
+    # backtracking from observed rows brings nothing to a row that a single observed value answers
+    spared = single if problem.model.black_box and problem.prefer == "fewest" else torch.zeros_like(single)
+    walking = positions(~spared)
+    part = problem.select(walking) if bool(spared.any()) else problem
+    for walked in walks(part) if len(walking) else []:
+        hit = positions((walked != part.rows).any(dim=1))
+        candidates.append((walking[hit], walked[hit]))
     # in one batch: polish is many small operations whose cost hardly depends on the number of rows
     owner = torch.cat([index for index, _ in candidates]) if candidates else left[:0]
     if len(owner):

@@ -2,9 +2,10 @@
 
 Along one feature a ReLU network is a polyline. `walk` follows it from breakpoint to breakpoint: in a piece in which the
 slopes of a layer are constant it collects the units that switch, and descends to the next layer between them. No value
-is sampled. Units that switch at the same place are processed one after another, with pieces of length zero between
-them, so that no tolerance is needed; rounding may misplace a breakpoint by as much as the pre-activation there is
-uncertain, which changes the scores by a multiple of the rounding of their terms.
+is sampled; a line with more breakpoints than there is room for is followed in sections. Units that switch at the same
+place are processed one after another, with pieces of length zero between them, so that no tolerance is needed; rounding
+may misplace a breakpoint by as much as the pre-activation there is uncertain, which changes the scores by a multiple of
+the rounding of their terms.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Scratch(NamedTuple):
     crossings: Ints  # (H,) how many, and the next one
     next: Ints
     delta: Floats  # (4, widest) changes of slopes, or bounds on changes of values
+    switches: Ints  # (1,) how many units have switched so far
 
 
 def scratch(net: Layers) -> Scratch:
@@ -44,6 +46,7 @@ def scratch(net: Layers) -> Scratch:
         np.empty(layers, dtype=np.int64),
         np.empty(layers, dtype=np.int64),
         np.empty((4, net.widths.max())),
+        np.zeros(1, dtype=np.int64),
     )
 
 
@@ -127,33 +130,39 @@ def first_slopes(net: Layers, start: Floats, j: int, direction: float, work: Scr
 
 @inlined
 def walk(
-    net: Layers, start: Floats, j: int, direction: float, reach: float, places: Floats, scores: Floats, work: Scratch
-) -> int:
+    net: Layers, start: Floats, j: int, direction: float, reach: float, places: Floats, scores: Floats, work: Scratch,
+    last: int,
+) -> int:  # fmt: skip
     """The scores along feature j, a number, from a row whose pre-activations are `start`, in a direction (1 or -1), up
     to a distance. Writes the breakpoints as distances in rising order, from 0 to `reach`, and the scores (breakpoints,
-    classes) there, between which they are linear. Returns how many; -1 if there is no room for all."""
+    classes) there, between which they are linear. Returns how many. If there is no room for all, the last of them is
+    before `reach`; to go on from it, call again with its place among those that were written, else with -1."""
     hidden = len(net.leak)
     values, slopes, classes = work.values, work.slopes, net.widths[hidden]
-    first_slopes(net, start, j, direction, work)
-    for u in range(net.units[-1]):
-        values[u] = start[u]
-    for layer in range(hidden + 1):
-        work.base[layer] = 0.0
     last_values, last_slopes = values[net.units[hidden] :], slopes[net.units[hidden] :]
-    places[0] = 0.0
+    here, layer = 0.0, 0
+    if last < 0:
+        first_slopes(net, start, j, direction, work)
+        for u in range(net.units[-1]):
+            values[u] = start[u]
+        for layer in range(hidden + 1):
+            work.base[layer] = 0.0
+        layer, work.end[0], work.switches[0] = 0, reach, 0
+    else:  # all is as it was left, but for a breakpoint that has not been written
+        here, layer = places[last], hidden
+    places[0] = here
     for k in range(classes):
         scores[0, k] = last_values[k]
-    count, here, layer = 1, 0.0, 0
-    work.end[0] = reach
+    count = 1
     while True:
         while layer < hidden:  # down: the switches of each layer within the piece of the layer before it
             collect(net, work, layer, here)
             layer += 1
         step = work.end[hidden] - here
         if step > 0.0:
-            here = work.end[hidden]
             if count == len(places):
-                return -1
+                return count
+            here = work.end[hidden]
             places[count] = here
             for k in range(classes):
                 last_values[k] += last_slopes[k] * step
@@ -200,6 +209,7 @@ def switch(net: Layers, work: Scratch, layer: int, here: float) -> None:
     begin, width = net.units[layer], net.widths[layer + 1]
     unit = work.crosser[begin + work.next[layer]]
     work.next[layer] += 1
+    work.switches[0] += 1
     on[begin + unit] = not on[begin + unit]
     slope = work.slopes[begin + unit]
     change = (1.0 - net.leak[layer]) * (slope if on[begin + unit] else -slope)

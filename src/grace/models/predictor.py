@@ -140,7 +140,10 @@ class Predictor(Model):
         sums = self.trees.sums(rows.numpy())
         scores = torch.from_numpy(self.scores_from(self.trees.predicted(sums)))
         lead = scores.topk(2, dim=1).values
-        close = lead[:, 0] - lead[:, 1] <= self.trees.slack(self.tolerance)
+        slack = self.trees.slack(self.tolerance)
+        if self.cutoffs is not None:  # what is at a cut-off leads by twice the tolerance
+            slack = self.trees.slack(2 * self.tolerance, float(np.exp(min(self.cutoffs.shifts))))
+        close = lead[:, 0] - lead[:, 1] <= slack
         if bool(close.any()):
             scores[close] = self.scores(rows[close])
         return scores

@@ -1,6 +1,7 @@
 """Estimators that are networks at heart, as exact torch layers: gradients, float64, and proofs.
 
-Linear models, k-means, and scikit-learn's and Keras's perceptrons, alone or behind a scaler in a pipeline. Only the
+Linear models, k-means, and scikit-learn's and Keras's perceptrons, alone or behind a scaler in a pipeline; behind other
+preprocessing they are read when the columns are known, see `grace.models.preprocessing.layers`. Only the
 libraries' own classes are turned into layers: a subclass may decide otherwise. The layers are compared with the
 original first, and on every answer; what differs is a black box.
 """

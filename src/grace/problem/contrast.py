@@ -44,7 +44,7 @@ def _between(view: ModelView, rows: Tensor, many: list[Any], settings: Settings,
             "the model predicts a number: say what it should have been, such as against=grace.above(10), "
             'grace.below(10), grace.within(5, 10) or grace.by("+10 %")'
         )
-    for name in ("confidence", "prove", "as_printed"):
+    for name in ("confidence", "as_printed"):
         if getattr(settings, name):
             raise GraceError(f"{name}= is about classes; leave it out for a model that predicts a number")
     predicted = (checked_scores(view.model, rows) if own is None else own)[:, 0].cpu().numpy()

@@ -1,4 +1,4 @@
-"""Proofs that no answer changes fewer features or lies nearer, for ReLU networks.
+"""Proofs that no answer changes fewer features or lies nearer, for ReLU networks and ensembles of trees.
 
 certificate     decides for each row whether an answer with at most k changes exists
 compiled        branch and bound on a CPU, row by row
@@ -6,4 +6,6 @@ prover          branch and bound on a GPU, all rows together
 nodes           the nodes of the search, and the parts of their bounds
 relaxation      linear bounds on a network over a node
 distance_bound  a lower bound on the distance of answers
+trees           the same for tree ensembles, by the branch and bound of `methods.trees`
+warm_up         compiles what a model needs before the first question
 """

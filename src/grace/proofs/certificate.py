@@ -1,14 +1,16 @@
-"""Proofs: for a ReLU network, that no row with at most k changed features reaches the goal.
+"""Proofs: for a ReLU network or an ensemble of trees, that no row with at most k changed features reaches the goal.
 
 Branch and bound. A node says which features are changed (each within a sub-range, or to some of its categories), which
 are open, and how many of the open ones may still change. A node whose bound is below zero by more than rounding can
 explain is done; every other one also gives a point to try, and is replaced by one node for each next feature that may
 change (downwards, upwards, or to another category), those that promise more being left alone in it, or has a range
 halved. On a CPU, `compiled` works on one row after another, with bounds that are convex functions of the moves; on a
-GPU, `prover` works on all rows and nodes together, with the linear bounds of `relaxation`.
+GPU, `prover` works on all rows and nodes together, with the linear bounds of `relaxation`. `trees` is for trees.
 
 The proof is over the continuous box, with whole numbers and categories as such, and keeps frozen and one-way features
-and SU <= gamma. Under confidence it proves a necessary condition, which is sound.
+and SU <= gamma. Of a predicted number it proves that none lies in the range asked for. Under confidence it proves a
+necessary condition, which is sound. Where a change leads exactly to the border of the goal, there is neither an answer
+nor a proof, and the row stays open.
 """
 
 from __future__ import annotations
@@ -29,11 +31,7 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
     """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, giving up
     on a row after `budget` seconds of work."""
     ensemble = tree_ensemble(problem.model)
-    if ensemble is not None:
-        from grace.proofs.trees import prove_trees  # numba takes a second to import
-
-        return prove_trees(problem, ensemble, most, budget)
-    network = network_of(problem)
+    network = network_of(problem) if ensemble is None else None
     endless = problem.free & problem.space.is_numeric & ~torch.isfinite(problem.high - problem.low)
     if endless.any():
         schema, place = problem.model.schema, int(endless.any(dim=0).nonzero()[0])
@@ -42,6 +40,11 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
             "feature {name!r} has no finite range, which a proof needs; give it low and high in the schema", name=name
         )
     most = most.to(problem.rows.device)
+    if ensemble is not None:
+        from grace.proofs.trees import prove_trees  # numba takes a second to import
+
+        return prove_trees(problem, ensemble, most, budget)
+    assert network is not None
     if problem.rows.device.type != "cpu":
         return prove_batched(problem, network, most, budget)
     from grace.proofs.compiled import prove_compiled  # numba takes a second to import

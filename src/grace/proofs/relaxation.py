@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from grace.models.relu import ReluNetwork
-from grace.problem.goal import ClassGoal, Flip
+from grace.problem.goal import Between, ClassGoal, Flip
 from grace.problem.problem import Problem
 from grace.proofs.nodes import Bound, MoveBounds, Nodes, ReluRelaxation, dot, relu_relaxation
 
@@ -33,7 +33,7 @@ class Relaxation:
         self.x = problem.rows
         self.down, self.up = problem.low - self.x, problem.high - self.x  # as far as each cell may move
         self.start = network.first(self.x)
-        assert isinstance(problem.goal, ClassGoal), "proofs are about classes"
+        assert isinstance(problem.goal, ClassGoal | Between)
         self.goal = goal = problem.goal
         self.original = goal.original if isinstance(goal, Flip) else network.scores(self.x).argmax(dim=1)
         self.slots: dict[int, slice] = {}  # the places of each feature's categories among all
@@ -229,20 +229,32 @@ class Relaxation:
         return self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=relaxed))
 
     def margin_bound(self, nodes: Nodes, moves: MoveBounds, limits: Limits) -> Bound:
-        """The bound on the target's margin over the rival it beats least."""
+        """The bound on the functional that is lowest: all have to be at least 0."""
+        rows, constant, slack = self.functionals(nodes)
+        value, slope = self.backward(nodes, moves, rows, constant, limits)
+        worst = (torch.arange(len(nodes), device=rows.device), value.argmin(dim=1))
+        return Bound(value[worst], slack[worst], slope[worst])
+
+    def functionals(self, nodes: Nodes) -> tuple[Tensor, Tensor, Tensor]:
+        """What has to be at least 0, as weights (N, m, h) of the last hidden layer and constants (N, m), and what
+        rounding may cost (N, m): the lead of the target over each rival, or what a number lies within its range."""
         weight, bias = self.network.later[-1]
+        mass = self.mass[-1].index_select(0, nodes.row)
+        if isinstance(self.goal, Between):
+            low, high = (end.index_select(0, nodes.row).to(bias) for end in (self.goal.low, self.goal.high))
+            rows = torch.cat([weight, -weight]).expand(len(nodes), -1, -1)
+            constant = torch.stack([bias - low, high - bias], dim=1)
+            return rows, constant, self.rounding * (mass + finite_size(constant))
         rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
         rows = weight[nodes.target][:, None] - weight[rivals]
         constant = bias[nodes.target][:, None] - bias[rivals]
         constant = constant - self.goal.offset(nodes.target[:, None], rivals, bias)
-        value, slope = self.backward(nodes, moves, rows, constant, limits)
-        mass = self.mass[-1].index_select(0, nodes.row)
-        slack = self.rounding * (mass.gather(1, nodes.target[:, None]) + mass.gather(1, rivals) + constant.abs())
-        worst = (torch.arange(len(nodes), device=rows.device), value.argmin(dim=1))
-        return Bound(value[worst], slack[worst], slope[worst])
+        mass = mass.gather(1, nodes.target[:, None]) + mass.gather(1, rivals)
+        return rows, constant, self.rounding * (mass + constant.abs())
 
     def rivals(self, nodes: Nodes) -> Tensor:
         """The classes that the target must beat: the original one, or all others when it was asked for."""
+        assert isinstance(self.goal, ClassGoal)
         if not self.goal.asks_for_one:
             return self.original.index_select(0, nodes.row)[:, None]
         count = len(self.network.later[-1][1])
@@ -291,3 +303,8 @@ class Relaxation:
             own = rows @ table[self.x[nodes.row, j].long()][:, :, None]
             reach[:, :, j] = torch.where(nodes.open[:, None, j], (values - own).amax(dim=2), 0.0)
         return reach.clamp_min(0), slope
+
+
+def finite_size(constant: Tensor) -> Tensor:
+    """The absolute values of constants; 0 for the end that a range does not have, which takes part in no sum."""
+    return torch.where(torch.isfinite(constant), constant.abs(), 0.0)

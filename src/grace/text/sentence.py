@@ -233,16 +233,17 @@ def _limits(e: Explanation, code: str, count: int) -> Limits:
     proof = e.proof or {}
     confidence = float(proof.get("confidence", e.settings.get("confidence", 0.0)) or 0.0)
     box = dict(proof.get("box", {}))
-    fixed = [*proof.get("frozen", ()), *proof.get("missing", ())]
+    named = e.wanted is not None or (proof.get("against") is not None and len(e.classes) != 2)
     return Limits(
         count=count,
-        fixed=_features(e, code, fixed),
+        fixed=_features(e, code, [*proof.get("frozen", ()), *proof.get("missing", ())]),
         rising=_features(e, code, proof.get("increase_only", ())),
         falling=_features(e, code, proof.get("decrease_only", ())),
         categories=bool(proof.get("categories", any(isinstance(v, str) for span in box.values() for v in span))),
         distinct=count > 1 and bool(proof.get("redundant", proof.get("gamma", 1.0) < 1)),
         confidence=confidence,
-        towards="" if proof.get("against") is None or len(e.classes) == 2 else _facts(e, code).after,
+        towards=_facts(e, code).after if named else "",
+        is_number=e.wanted is not None,
     )
 
 

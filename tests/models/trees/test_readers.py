@@ -32,7 +32,7 @@ def posing(module: str, name: str) -> Any:
         posing("sklearn.tree._classes", "DecisionTreeClassifier"),
         *(posing(library, "Booster") for library in READERS),
     ],
-    ids=str,
+    ids=lambda model: type(model).__module__ + type(model).__name__,
 )
 def test_other_objects_are_not_read(model: Any) -> None:
     assert read_trees(model) is None

@@ -48,7 +48,7 @@ from grace.problem.problem import Problem, positions
 from grace.problem.space import NORMS, Space
 
 FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
-PIECES = 64  # of a line, for every unit of the network
+PIECES = 64  # of a line that are followed at a time, for every unit of the network
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
@@ -198,8 +198,13 @@ def table_arrays(problem: Problem) -> tuple[Columns, Table]:
     return columns, Table(*map(np.ascontiguousarray, cells))
 
 
+def section_of(net: Layers) -> int:
+    """How many breakpoints of a line are found at a time."""
+    return PIECES * int(net.units[-1])
+
+
 def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
-    units, classes, pieces = int(net.units[-1]), int(net.widths[-1]), PIECES * int(net.units[-1])
+    units, classes, pieces = int(net.units[-1]), int(net.widths[-1]), section_of(net)
     moves = int(np.maximum(np.diff(columns.begins), 2).sum())
     lines = Lines(
         scratch(net),
@@ -207,7 +212,7 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         np.empty((pieces, classes)),
         np.empty(pieces),
         np.empty(units),
-        *(np.empty(classes) for _ in range(3)),
+        *(np.empty(classes) for _ in range(5)),
     )
     return Work(
         lines=lines,

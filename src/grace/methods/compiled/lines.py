@@ -65,13 +65,15 @@ class Lines(NamedTuple):
     """Arrays to work with, one set per thread."""
 
     scratch: Scratch
-    places: Floats  # (P,) breakpoints
+    places: Floats  # (P,) breakpoints of a section of a line
     scores: Floats  # (P, classes)
     margins: Floats  # (P,)
     values: Floats  # (units,) of a single trial
     trial: Floats  # (classes,)
     lower: Floats  # (classes,)
     upper: Floats  # (classes,)
+    since: Floats  # (classes,) the span that reaches the goal up to the current section,
+    until: Floats  # (classes,) NaN if there is none
 
 
 @compiled
@@ -185,19 +187,28 @@ def nearest_value(
         bound_change(net, start, j, direction * reach, lines.lower, lines.upper, lines.scratch)
         if largest_margin(goal, i, start, net.units[hidden], lines.lower, lines.upper, net.widths[hidden]) < useful:
             continue
-        count = walk(net, start, j, direction, reach, lines.places, lines.scores, lines.scratch)
-        if count < 0:
-            continue
-        margin, value = best_on_line(goal, columns, i, j, x, direction, max(begin, 0.0), count, lines)
-        if margin > best:
-            best, best_value = margin, value
-        if tolerance == np.inf:
-            continue
-        value = nearest_on_line(net, goal, columns, i, j, start, x, direction, max(begin, 0.0), count, tolerance, lines)
-        if not np.isnan(value):
-            price = cost_of(columns, j, x, value)
+        last, nearest = -1, np.nan
+        for k in range(len(lines.since)):
+            lines.since[k] = np.nan
+        while True:
+            count = walk(net, start, j, direction, reach, lines.places, lines.scores, lines.scratch, last)
+            complete = lines.places[count - 1] >= reach
+            margin, value = best_on_line(goal, columns, i, j, x, direction, max(begin, 0.0), count, lines)
+            if margin > best:
+                best, best_value = margin, value
+            if tolerance < np.inf:
+                value = nearest_on_line(
+                    net, goal, columns, i, j, start, x, direction, max(begin, 0.0), count, complete, tolerance, lines
+                )
+                if not np.isnan(value) and not abs(value - x) >= abs(nearest - x):
+                    nearest = value
+            if complete:
+                break
+            last = count - 1
+        if not np.isnan(nearest):
+            price = cost_of(columns, j, x, nearest)
             if price < cost or (np.isnan(found) and price <= cost):
-                found, cost = value, price
+                found, cost = nearest, price
     return found, cost, best, best_value
 
 
@@ -235,19 +246,24 @@ def best_on_line(
 @inlined
 def nearest_on_line(
     net: Layers, goal: CompiledGoal, columns: Columns, i: int, j: int, start: Floats, x: float, direction: float,
-    begin: float, count: int, tolerance: float, lines: Lines,
+    begin: float, count: int, complete: bool, tolerance: float, lines: Lines,
 ) -> float:  # fmt: skip
-    """The nearest value that can be said in a span that reaches the goal, for any class that counts."""
+    """The nearest value that can be said in a span that reaches the goal and ends in a section of the line, for any
+    class that counts; spans that continue in the next section, if the line is not complete, are kept."""
     nearest, reachable = np.nan, False
     for p in range(count - 1):
         reachable = reachable or may_reach(goal, i, lines.scores, lines.margins, p, tolerance)
+    for k in range(len(lines.since)):
+        reachable = reachable or not np.isnan(lines.since[k])
     if not reachable:
         return nearest
     targets = 1 if goal.kind == RANGE else lines.scores.shape[1]
     for k in range(targets):
         if goal.kind != RANGE and (k != goal.target[i]) != (goal.kind == FLIP):
             continue
-        value = nearest_of_class(net, goal, columns, i, j, k, start, x, direction, begin, count, tolerance, lines)
+        value = nearest_of_class(
+            net, goal, columns, i, j, k, start, x, direction, begin, count, complete, tolerance, lines
+        )
         if not np.isnan(value) and not abs(value - x) >= abs(nearest - x):
             nearest = value
     return nearest
@@ -256,13 +272,13 @@ def nearest_on_line(
 @inlined
 def nearest_of_class(
     net: Layers, goal: CompiledGoal, columns: Columns, i: int, j: int, k: int, start: Floats, x: float,
-    direction: float, begin: float, count: int, tolerance: float, lines: Lines,
+    direction: float, begin: float, count: int, complete: bool, tolerance: float, lines: Lines,
 ) -> float:  # fmt: skip
     """`nearest_on_line` for one class. Spans that continue from piece to piece are joined."""
     places, scores = lines.places, lines.scores
     threshold = tolerance + ROUNDING
-    since, until = np.nan, np.nan  # the span that reaches up to the current piece
-    for p in range(count):
+    since, until = lines.since[k], lines.until[k]  # the span that reaches up to the current piece
+    for p in range(count if complete else count - 1):
         first, last = 1.0, 0.0
         if p + 1 < count and may_reach(goal, i, scores, lines.margins, p, threshold):
             first, last = part_of_piece(goal, i, k, scores, p, threshold, lines.trial)
@@ -272,6 +288,7 @@ def nearest_of_class(
                 near, far = x + direction * max(since, begin), x + direction * until
                 value = said_within(columns, j, x, near, far)
                 if margin_with(net, goal, i, start, j, x, value, lines) >= tolerance:  # not NaN
+                    lines.since[k] = np.nan
                     return value
             since = np.nan
         if first <= last:
@@ -279,4 +296,5 @@ def nearest_of_class(
             if np.isnan(since):
                 since = places[p] + first * length
             until = places[p + 1] if last == 1.0 else places[p] + last * length
+    lines.since[k], lines.until[k] = since, until
     return np.nan

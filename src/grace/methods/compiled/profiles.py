@@ -40,8 +40,8 @@ def follow_rows(
             found = 1
             if reach > 0.0:
                 sign = -1.0 if side == 0 else 1.0
-                found = walk(net, work.start, j, sign, reach, work.places, work.scores, work.scratch)
-            if found < 0 or count + found > most:
+                found = walk(net, work.start, j, sign, reach, work.places, work.scores, work.scratch, -1)
+            if count + found > most or (reach > 0.0 and work.places[found - 1] < reach):
                 count = -1
                 break
             for p in range(1 if side == 0 else 0, found):

@@ -1,10 +1,10 @@
 """Exact search for tree ensembles on a CPU, in compiled code, and what it is made of.
 
-bounds  what open features could still bring, tree by tree
-branch  branch and bound over features and cells
-steps   sums along single features; descent and values of few digits
-rows    the search over many rows
-aims    goals as functionals of the sums
+bounds    what open features could still bring, tree by tree
+branch    branch and bound over features and cells
+steps     sums along single features; descent and values of few digits; profiles are whole lines of many rows
+rows      the search over many rows
+aims      goals as functionals of the sums
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from torch import Tensor
 from grace.methods.compiled import compiling, table_arrays
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.threads import over_rows
-from grace.methods.trees.aims import aims_of
+from grace.methods.trees.aims import aims_of, plain_aims
 from grace.methods.trees.branch import Aims
 from grace.methods.trees.rows import COMPLETE, Found, TreeWork, found_arrays, search_rows, tree_work
 from grace.models.trees.compiled import Trees, trees_of
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.problem import Problem
+from grace.schema.features import Floats
 
-VISITS = 5_000_000  # nodes of trees that a row may take for each number of changes, about a tenth of a second
+VISITS = 4_000_000  # nodes of trees that a row may take, about a tenth of a second
+EPSILON = 1e-6  # beside a number beyond which the spread is too small to be seen
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 
 Arrays = tuple[Trees, Aims, Columns, Table]
@@ -95,7 +97,24 @@ def polish_trees(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor) -> 
 def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
     """The trees, goal (see `aims_of`), columns and rows of a problem."""
     columns, table = table_arrays(problem)
+    low, high = ends_of(problem, ensemble.trees)
+    table = table._replace(low=np.ascontiguousarray(low), high=np.ascontiguousarray(high))
     return ensemble.trees, aims_of(problem, ensemble, ties), columns, table
+
+
+def ends_of(problem: Problem, trees: Trees) -> tuple[Floats, Floats]:
+    """The limits (n, d) of each cell. Where a range has no end, it ends beyond all thresholds and the row: nothing
+    changes there any more."""
+    rows, low, high = (t.numpy() for t in (problem.rows, problem.low, problem.high))
+    first, last = rows.copy(), rows.copy()
+    split = (trees.feature >= 0) & (trees.members < 0) & np.isfinite(trees.threshold)
+    for j in np.unique(trees.feature[split]):
+        at = trees.threshold[split & (trees.feature == j)]
+        first[:, j], last[:, j] = np.minimum(first[:, j], at.min()), np.maximum(last[:, j], at.max())
+    spread, whole = problem.space.spread.numpy(), problem.space.is_integer.numpy()
+    low = np.where(np.isfinite(low), low, first - spread - np.abs(first) * EPSILON)
+    high = np.where(np.isfinite(high), high, last + spread + np.abs(last) * EPSILON)
+    return np.where(whole, np.ceil(low), low), np.where(whole, np.floor(high), high)
 
 
 def own_work(trees: Trees, columns: Columns, d: int, most: int) -> TreeWork:
@@ -117,7 +136,7 @@ def ready() -> None:
     trees = trees_of(
         whole, whole - 1, none, whole - 1, none > 0, none > 0, whole, whole, np.zeros((1, 1)), none, none * np.nan
     )
-    aims = Aims(np.zeros((1, 1, 1)), whole[:0], rows, rows, rows, np.array([0, 1]), np.zeros((1, 1), np.int64), -np.inf)
+    aims = plain_aims(np.zeros((1, 1, 1)), whole[:0], rows, rows, rows, [0, 1])
     columns = Columns(none, none, whole, none > 0, none > 0, np.zeros(2, dtype=np.int64), none[:0], 1.0)
     table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
     with compiling("search of trees"):

@@ -20,17 +20,25 @@ def aims_of(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Aim
     """The goal of a problem as functionals. With `ties`, rows are not excluded that the model decides as was asked for
     by less than the margin that an answer needs."""
     aims = _aims_of(problem, ensemble)
-    return aims._replace(excluded=(aims.excluded - aims.needed) / 2) if ties else aims  # by rounding alone
+    if not ties:
+        return aims
+    slack = (aims.needed - aims.excluded) / 2
+    return aims._replace(
+        excluded=np.minimum(aims.excluded, -slack),
+        unlikely=aims.unlikely - problem.model.tolerance,
+        behind=min(aims.behind, float(-slack.max(initial=0.0))),
+    )
 
 
 def _aims_of(problem: Problem, ensemble: TreeEnsemble) -> Aims:
-    goal = problem.goal
+    goal, tolerance, cutoffs = problem.goal, problem.model.tolerance, problem.model.cutoffs
     if isinstance(goal, Between):
-        return _range(goal, ensemble, problem.model.tolerance)
+        return _range(goal, ensemble, tolerance)
     assert isinstance(goal, Flip | Against)
+    whole = cutoffs is None or cutoffs.positive is None  # else the side of the cut-off decides, however near it is
     if ensemble.link == "logistic":
-        return _two_classes(goal, ensemble, problem.model.tolerance)
-    return _classes(goal, ensemble, problem.model.tolerance)
+        return _two_classes(goal, ensemble, tolerance, whole)
+    return _classes(goal, ensemble, tolerance, whole)
 
 
 def _range(goal: Between, ensemble: TreeEnsemble, tolerance: float) -> Aims:
@@ -40,38 +48,44 @@ def _range(goal: Between, ensemble: TreeEnsemble, tolerance: float) -> Aims:
     constant = np.stack([-least, most], axis=1)
     size = 1 + np.abs(np.where(np.isfinite(constant), constant, 0.0))
     slack = np.maximum(ensemble.rounding, LINK[ensemble.precision] * size)
-    inside = np.stack([ensemble.sum_of(low + room) - least, most - ensemble.sum_of(high - room)], axis=1)
+    with np.errstate(invalid="ignore"):  # a range without an end
+        inside = np.stack([ensemble.sum_of(low + room) - least, most - ensemble.sum_of(high - room)], axis=1)
     inside = np.where(np.isfinite(inside), inside, 0.0)
     functional = np.array([[[1.0], [-1.0]]])
-    return _aims(functional, np.zeros(len(low), dtype=np.int64), constant, inside, slack, [0, 2])
+    return plain_aims(functional, np.zeros(len(low), dtype=np.int64), constant, inside, slack, [0, 2])
 
 
-def _two_classes(goal: Flip | Against, ensemble: TreeEnsemble, tolerance: float) -> Aims:
-    """One functional: the sum is the lead of the second class."""
-    wanted = 1 - goal.original if isinstance(goal, Flip) else goal.wanted
+def _two_classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:
+    """One functional: the sum is the lead of the second class. The lead itself has to exceed the tolerance, unless it
+    is `whole` on one side of a cut-off."""
+    wanted = 1 - goal.original if isinstance(goal, Flip) else goal.wanted  # type: ignore[attr-defined]
     shift = np.zeros(2) if goal.shift is None else goal.shift.double().numpy()
     second, apart = wanted.numpy() == 1, shift[1] - shift[0]
+    inside = tolerance if whole else 0.0
     if goal.confidence > 0:
-        odds = logit(goal.confidence)
+        odds = logit(goal.confidence) + tolerance - inside
         limit = np.where(second, max(apart, odds), min(apart, -odds))
     else:
         limit = np.full(len(second), apart)
     functional = np.array([[[-1.0]], [[1.0]]])
     constant = np.where(second, -limit, limit)[:, None]
-    slack = np.full_like(constant, max(ensemble.rounding, LINK[ensemble.precision])) * (1 + np.abs(constant))
-    return _aims(functional, second.astype(np.int64), constant, np.full_like(constant, tolerance), slack, [0, 1])
+    slack = max(ensemble.rounding, LINK[ensemble.precision]) * (1 + np.abs(constant))
+    slack = slack + 4 * np.finfo(ensemble.precision).eps * np.exp(np.abs(constant))  # of shares that are near to 1
+    return plain_aims(functional, second.astype(np.int64), constant, np.full_like(constant, inside), slack, [0, 1])
 
 
-def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float) -> Aims:
-    """The lead of a class over each other one. Any other class than the original only has to lead that; a class that
-    was asked for, or has to be as probable, leads all."""
+def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:
+    """The lead of a class over each other one. Of any class but the original, the lead over that; its further rivals
+    are looked at where it has it. A class that was asked for, or has to be as probable, leads all."""
     classes = len(ensemble.trees.base)
     shift = np.zeros(classes) if goal.shift is None else goal.shift.double().numpy()
     given = (goal.original if isinstance(goal, Flip) else goal.wanted).numpy()  # type: ignore[attr-defined]
+    kinds, kind = np.unique(given, return_inverse=True)
     shares, sure = ensemble.link == "probabilities", goal.confidence > 0
+    contested = isinstance(goal, Flip) and not sure and classes > 2
     functional, constant, groups = [], [], [0]
     winner: list[list[int]] = []
-    for own in range(classes):
+    for own in kinds.tolist():
         lines: list[Floats] = []
         offsets: list[float] = []
         ends, winners = [0], []
@@ -79,7 +93,7 @@ def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float) -> Aims:
             if (c == own) == isinstance(goal, Flip):
                 continue
             rivals = [k for k in range(classes) if k != c]
-            for k in rivals if sure or not isinstance(goal, Flip) else [own]:
+            for k in [own] if contested else rivals:
                 line = np.zeros(classes)
                 line[c], line[k] = (np.exp(-shift[c]), -np.exp(-shift[k])) if shares else (1.0, -1.0)
                 apart = 0.0 if shares else shift[k] - shift[c]
@@ -95,14 +109,39 @@ def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float) -> Aims:
         functional.append(lines)
         constant.append(offsets)
         groups, winner = ends, [*winner, winners]
-    table, offset = np.array(functional), np.array(constant)[given]
-    size = np.abs(table).max(axis=2)[given]
-    slack = size * max(ensemble.rounding, LINK[ensemble.precision]) * (1 + np.abs(offset))
-    odds = logit(goal.confidence) if sure and not shares else -np.inf
-    return _aims(table, given, offset, tolerance * size, slack, groups, winner, odds)
+    table = np.array(functional).reshape(len(kinds), -1, classes)
+    offset = np.array(constant).reshape(len(kinds), -1)[kind]
+    size = np.abs(table).max(axis=2)[kind]
+    rounding = max(ensemble.rounding, LINK[ensemble.precision])
+    slack = size * rounding * (1 + np.abs(offset))
+    inside = least = tolerance * size
+    if shares:  # the tolerance is one of their logarithms: at most this, and of the most probable at least that
+        inside = tolerance * (1 + tolerance) * size if whole else np.zeros_like(size)
+        least = np.minimum(inside, tolerance * (1 - tolerance) / np.exp(shift).sum())
+    if sure and shares:
+        share = 1 / (1 + np.exp(-logit(goal.confidence) - tolerance)) - goal.confidence
+        alone = (table != 0).sum(axis=2)[kind] == 1
+        inside, least = np.where(alone, share, inside), np.where(alone, share, least)
+    odds, room = -np.inf, 0.0
+    if sure and not shares:
+        odds = logit(goal.confidence) + tolerance
+        room = rounding * (1 + abs(odds))
+    aims = plain_aims(table, kind, offset, inside, slack, groups, winner, odds, room)._replace(
+        excluded=np.ascontiguousarray(least - slack)
+    )
+    if not contested or len(kind) == 0:
+        return aims
+    return aims._replace(
+        contested=True,
+        own=kinds.astype(np.int64),
+        weight=np.exp(-shift) if shares else np.ones(classes),
+        shift=np.zeros(classes) if shares else shift,
+        ahead=float(aims.needed.max()),
+        behind=float(aims.excluded.min()),
+    )
 
 
-def _aims(
+def plain_aims(
     functional: Floats,
     kind: np.ndarray,
     constant: Floats,
@@ -111,7 +150,9 @@ def _aims(
     groups: list[int],
     winner: list[list[int]] | None = None,
     odds: float = -np.inf,
+    room: float = 0.0,
 ) -> Aims:
+    """The aims with limits that lie `slack` apart on both sides of `inside`."""
     own = [[0] * (len(groups) - 1)] * len(functional) if winner is None else winner
     return Aims(
         functional=np.ascontiguousarray(functional, dtype=np.float64),
@@ -121,5 +162,12 @@ def _aims(
         excluded=np.ascontiguousarray(inside - slack, dtype=np.float64),
         groups=np.array(groups, dtype=np.int64),
         winner=np.array(own, dtype=np.int64),
-        odds=float(odds),
+        odds=float(odds + room),
+        unlikely=float(odds - room),
+        contested=False,
+        own=np.zeros(len(functional), dtype=np.int64),
+        weight=np.ones(functional.shape[2]),
+        shift=np.zeros(functional.shape[2]),
+        ahead=0.0,
+        behind=0.0,
     )

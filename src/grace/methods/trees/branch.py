@@ -20,6 +20,7 @@ from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_b
 from grace.models.trees.compiled import Trees, add_up
 
 DONE, STOPPED = 0, 1
+DROPPED, ACCEPTED, IN_DOUBT, DIVIDED = 0, 1, 2, 3
 LOOSE = 1.0  # a range is split before further features are chosen if what it leaves open is so much of what they bring
 NODES, UNSURE, LOST = 0, 1, 2  # in `Search.state`: nodes that wait, cells in question, and whether some were lost
 
@@ -35,7 +36,16 @@ class Aims(NamedTuple):
     excluded: Floats  # (n, Q) and one below which it is sure not to
     groups: Ints  # (G + 1,) where the functionals of each group begin
     winner: Ints  # (A, G) the class that a group is about
-    odds: float  # the logit of its least probability, by the softmax of the sums; -inf if the functionals say it all
+    odds: float  # the logit of its least probability, by the softmax of the sums; -inf if the functionals say it all,
+    unlikely: float  # and one below which it is sure not to be as probable
+    contested: (
+        bool  # whether the functionals compare with the original class alone, and the winner leads all others too
+    )
+    own: Ints  # (A,) the original class,
+    weight: Floats  # (k,) by what its sum is multiplied and what is taken off it,
+    shift: Floats  # (k,) before the class is compared,
+    ahead: float  # a lead from which on the model is sure to decide for a class,
+    behind: float  # and one below which it is sure not to
 
 
 class Search(NamedTuple):
@@ -63,7 +73,9 @@ class Search(NamedTuple):
     value: Floats  # (K,)
     trial: Floats  # (d,)
     sums: Floats  # (k,)
-    unsure: Floats  # (U, d) rows of cells in question
+    line: Floats  # (k,) a functional
+    unsure: Floats  # (U, d) rows of cells in question,
+    unsure_cost: Floats  # (U,) and what they cost
     state: Ints  # (3,)
     best: Floats  # (2,) the cost of the answer, and the least cost that any may have
 
@@ -71,7 +83,7 @@ class Search(NamedTuple):
 def search_arrays(trees: Trees, columns: Columns, d: int, most: int, unsure: int = 64) -> Search:
     """Arrays to search rows of d features with."""
     k, choices = max(most, 1), len(columns.choices)
-    nodes = k * (2 * d + choices) + 256 * k + 16
+    nodes = k * (2 * d + choices) + 256 * k + len(trees.base) + 16
     inner = region(trees, d, most)
 
     def whole(*shape: int) -> Ints:
@@ -100,7 +112,9 @@ def search_arrays(trees: Trees, columns: Columns, d: int, most: int, unsure: int
         value=np.zeros(k),
         trial=np.zeros(d),
         sums=np.zeros(len(trees.base)),
+        line=np.zeros(len(trees.base)),
         unsure=np.zeros((unsure, d)),
+        unsure_cost=np.zeros(unsure),
         state=whole(3),
         best=np.zeros(2),
     )
@@ -196,7 +210,7 @@ def process(
             tightest = room
             for f in range(d):
                 s.gain[f] = r.gain[f]
-        if high > low:
+        if r.counts[SPLITS] > 0:
             mixed = q
             apart = max(apart, high - low)
     if left > 0 and (mixed < 0 or count == 0 or apart < LOOSE * best_gains(s.gain, r.status, left, s.key)):
@@ -210,17 +224,68 @@ def process(
         return
     if left > 0:
         sure = False
-    if aims.odds > -np.inf:
-        sure = sure and mixed < 0 and is_confident(trees, aims, columns, table, i, group, node, s)
-    if sure:
-        accept(columns, table, i, node, answer, s)
-        limit_moves(columns, table, i, s)
-    elif mixed < 0:
-        doubt(columns, table, i, node, s)
-    else:
+    if aims.odds > -np.inf and mixed < 0 and left == 0:
+        place_values(columns, table, i, node, s)
+        add_up(trees, s.trial, s.sums)
+        chance = logit_of(aims.winner[kind, group], s.sums)
+        if chance < aims.unlikely:
+            return
+        sure = sure and chance >= aims.odds
+    elif aims.odds > -np.inf:
+        sure = False
+    verdict = ACCEPTED if sure else IN_DOUBT if mixed < 0 else DIVIDED
+    if verdict == DIVIDED:
         if mixed < aims.groups[group + 1] - 1:  # the thresholds of a later functional were collected last
             bound(trees, aims.functional[kind, mixed], table.rows[i], 0, True, r)
+    elif aims.contested:
+        verdict = contest(trees, aims, columns, table, i, group, node, verdict, s)
+    if verdict == ACCEPTED:
+        accept(columns, table, i, node, answer, s)
+        limit_moves(columns, table, i, s)
+    elif verdict == IN_DOUBT:
+        doubt(columns, table, i, node, s)
+    elif verdict == DIVIDED:
         split(columns, table, i, node, s)
+
+
+@inlined
+def contest(
+    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, group: int, node: int, verdict: int, s: Search
+) -> int:  # fmt: skip
+    """What becomes of a node whose class leads the original one, by its leads over the others: two that are equal have
+    no winner. Where it is divided, the thresholds that divide it are collected."""
+    kind = aims.kind[i]
+    winner, own = aims.winner[kind, group], aims.own[kind]
+    place_values(columns, table, i, node, s)
+    add_up(trees, s.trial, s.sums)
+    for c in range(len(s.sums)):
+        if c != own and lead_of(aims, c, s.sums) >= aims.ahead:
+            return ACCEPTED
+    for k in range(len(s.sums)):
+        if k in (winner, own):
+            continue
+        for c in range(len(s.sums)):
+            s.line[c] = 0.0
+        s.line[winner], s.line[k] = aims.weight[winner], -aims.weight[k]
+        high, low = bound(trees, s.line, table.rows[i], 0, True, s.region)
+        apart = aims.shift[k] - aims.shift[winner]
+        if high + apart < aims.behind:
+            return DROPPED
+        if low + apart < aims.ahead:
+            if s.region.counts[SPLITS] > 0:
+                return DIVIDED
+            verdict = IN_DOUBT
+    return verdict
+
+
+@compiled
+def lead_of(aims: Aims, winner: int, sums: Floats) -> float:
+    """By how much a class leads all others."""
+    best = -np.inf
+    for c in range(len(sums)):
+        if c != winner:
+            best = max(best, aims.weight[c] * sums[c] - aims.shift[c])
+    return aims.weight[winner] * sums[winner] - aims.shift[winner] - best
 
 
 @inlined
@@ -402,28 +467,22 @@ def accept(columns: Columns, table: Table, i: int, node: int, answer: Floats, s:
 def doubt(columns: Columns, table: Table, i: int, node: int, s: Search) -> None:
     """All values of a node have the same sums, so near to the goal that the model itself has to decide."""
     place, s.best[1] = s.state[UNSURE], min(s.best[1], s.cost[node])
-    if place >= len(s.unsure):
+    cost = place_values(columns, table, i, node, s)
+    if place < len(s.unsure):
+        s.state[UNSURE] += 1
+    else:  # the farthest makes room
         s.state[LOST] = 1
-        return
-    place_values(columns, table, i, node, s)
+        place = np.argmax(s.unsure_cost)
+        if not cost < s.unsure_cost[place]:
+            return
+    s.unsure_cost[place] = cost
     for f in range(len(s.trial)):
         s.unsure[place, f] = s.trial[f]
-    s.state[UNSURE] += 1
-
-
-@inlined
-def is_confident(
-    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, group: int, node: int, s: Search
-) -> bool:  # fmt: skip
-    """Whether the class of a group is as probable as was asked for, in a node whose values have the same sums."""
-    place_values(columns, table, i, node, s)
-    add_up(trees, s.trial, s.sums)
-    return probable(aims, aims.winner[aims.kind[i], group], s.sums)
 
 
 @compiled
-def probable(aims: Aims, winner: int, sums: Floats) -> bool:
-    """Whether a class is as probable as was asked for, by the softmax of the sums."""
+def logit_of(winner: int, sums: Floats) -> float:
+    """The logit of the probability of a class, by the softmax of the sums."""
     top, total = -np.inf, 0.0
     for c in range(len(sums)):
         if c != winner:
@@ -431,7 +490,7 @@ def probable(aims: Aims, winner: int, sums: Floats) -> bool:
     for c in range(len(sums)):
         if c != winner:
             total += np.exp(sums[c] - top)
-    return sums[winner] - top - np.log(total) >= aims.odds
+    return sums[winner] - top - np.log(total)
 
 
 @compiled
@@ -443,8 +502,10 @@ def margin_of(aims: Aims, i: int, group: int, sums: Floats) -> float:
         for c in range(len(sums)):
             value += aims.functional[kind, q, c] * sums[c]
         least = min(least, value)
-    if least >= 0.0 and aims.odds > -np.inf and not probable(aims, aims.winner[kind, group], sums):
-        return -1e-9
+    if aims.odds > -np.inf:
+        least = min(least, logit_of(aims.winner[kind, group], sums) - aims.odds)
+    if aims.contested:
+        least = min(least, lead_of(aims, aims.winner[kind, group], sums) - aims.ahead)
     return least
 
 

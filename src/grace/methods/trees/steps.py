@@ -23,8 +23,8 @@ class Steps(NamedTuple):
     after: Ints
     order: Ints  # (E,)
     stack: Ints  # (D + 2,)
-    low: Floats  # (D + 2,) from where a node of the stack is reached,
-    high: Floats  # (D + 2,) and up to where
+    low: Floats  # (D + 2,)
+    high: Floats  # (D + 2,)
     row: Floats  # (d,)
     trial: Floats  # (k,)
     changed: Bools  # (d,)
@@ -80,7 +80,7 @@ def staircase(trees: Trees, row: Floats, f: int, low: float, high: float, s: Ste
                 top += 1
                 s.stack[top] = trees.left[node] if goes_left(trees, node, row[j]) else trees.right[node]
                 s.low[top], s.high[top] = since, until
-            else:  # symmetric trees have splits below others that leave them one side only
+            else:
                 at = trees.threshold[node]
                 if until >= at:  # the left side comes on top
                     top += 1
@@ -145,18 +145,25 @@ def best_step(
 
 @compiled
 def descend(
-    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, most: int, tried: Ints, s: Steps
-) -> bool:  # fmt: skip
+    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, turn: int, most: int, tried: Ints, s: Steps
+) -> bool:
     """Change one feature after another to what brings most, of those that are `tried` (in this order, up to a first
-    -1), until the goal is reached, into `row`; for the group that is nearest to the goal. Returns whether it is."""
-    d, chosen, nearest = table.rows.shape[1], 0, -np.inf
+    -1), until the goal is reached, into `row`; for the group that is nearest to the goal, or with `turn` for one of the
+    next. Returns whether it is."""
+    d, chosen = table.rows.shape[1], 0
     for f in range(d):
         s.row[f], s.changed[f] = table.rows[i, f], False
     add_up(trees, s.row, s.trial)
-    for group in range(len(aims.groups) - 1):
-        margin = margin_of(aims, i, group, s.trial)
-        if margin > nearest:
-            nearest, chosen = margin, group
+    groups, before = len(aims.groups) - 1, np.inf
+    if turn >= groups:
+        return False
+    for _ in range(turn + 1):  # the next smaller margin
+        nearest = -np.inf
+        for group in range(groups):
+            margin = margin_of(aims, i, group, s.trial)
+            if margin > nearest and margin < before:
+                nearest, chosen = margin, group
+        before = nearest
     for _ in range(most):
         top, feature, to = -np.inf, -1, 0.0
         for place in range(len(tried)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,12 @@ class Column:
     scale: float = 1.0
     shift: float = 0.0
     rising: bool = True
-    edges: tuple[float, ...] = ()
+    cuts: tuple[Cut, ...] = ()
+    """Of STEPS, the thresholds at which the value changes: of `evaluate`, not of the original number."""
     low: float = -LIMIT
     high: float = LIMIT
     evaluate: Evaluate = field(default=_itself, compare=False, repr=False)
-    """The values of numbers, where the kind is AFFINE or MONOTONE."""
+    """The values of numbers, where the kind is AFFINE or MONOTONE; of STEPS, what is compared with `cuts`."""
 
     @property
     def settled(self) -> bool:
@@ -66,15 +68,17 @@ class Column:
 
     def steps(self, cuts: Sequence[Cut]) -> Column:
         """A function of the column that changes only where the column crosses a threshold."""
-        if self.settled:
-            return self
+        return self if self.settled else replace(self, kind=STEPS, scale=1.0, shift=0.0, cuts=tuple(cuts))
+
+    @cached_property
+    def edges(self) -> tuple[float, ...]:
+        """Where STEPS change, in rising order: the original numbers from which on the value may be another one."""
         edges: set[float] = set()
         for strict in (True, False):
-            limits = np.array([t for t, s in cuts if s == strict])
+            limits = np.array([t for t, s in self.cuts if s == strict])
             if len(limits):
                 edges.update(self._crossed(limits, strict).tolist())
-        inside = sorted(e for e in edges if self.low < e <= self.high)
-        return Column(self.source, STEPS, edges=tuple(inside), low=self.low, high=self.high)
+        return tuple(sorted(e for e in edges if self.low < e <= self.high))
 
     def table(self) -> Column:
         """Any function of the column."""

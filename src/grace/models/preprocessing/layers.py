@@ -35,16 +35,17 @@ def read_layers(
 ) -> TorchModel | None:
     """The estimator behind its preprocessing as layers on the features of the schema that it is bound to, or None.
     `asked` is the bound model as a black box, `itself` makes it anew, and `rows` are samples of the domain."""
-    found = _network(model)
     schema = asked.schema
-    if found is None or schema is None:
-        return None
-    layers, activation, preprocessing = found
-    if not _same_classes(model, asked, layers):
+    if schema is None:
         return None
     try:
-        folded = _folded(layers[0], preprocessing, asked, schema, rows)
-    except Exception:  # a category that the pipeline does not take raises whatever it likes
+        with one_thread_if_small(len(rows)):
+            found = _network(model)
+            if found is None or not _same_classes(model, asked, found[0]):
+                return None
+            layers, activation, preprocessing = found
+            folded = _folded(layers[0], preprocessing, asked, schema, rows)
+    except Exception:  # whatever a pipeline raises on a category or a row that it does not take
         return None
     if folded is None:
         return None
@@ -134,7 +135,7 @@ def _folded(
             if column.kind == AFFINE:
                 out[at] += column.scale * weight[c]
                 bias = bias + column.shift * weight[c]
-            elif column.kind == STEPS and not column.edges:  # whether the cell is missing, which it is not
+            elif column.kind == STEPS and not column.cuts:  # whether the cell is missing, which it is not
                 bias = bias + sample[0, c] * weight[c]
             else:
                 return None

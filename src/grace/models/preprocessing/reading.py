@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from grace.models.preprocessing.columns import Column, dense, original
+from grace.models.preprocessing.columns import LIMIT, Column, dense, original
 from grace.models.preprocessing.transformers import Columns, UnreadableError, read_transformer, untouched
 from grace.schema.features import Floats
 
@@ -45,6 +45,11 @@ class Preprocessing:
     def made_from(self, source: int) -> npt.NDArray[np.int64]:
         """Which columns of the input are made from a column of the original frame."""
         return np.flatnonzero(self._sources == source)
+
+    def limits(self, source: int) -> tuple[float, float]:
+        """The numbers of an original column for which what is said of the columns made from it holds."""
+        columns = [self.columns[c] for c in self.made_from(source)]
+        return max((c.low for c in columns), default=-LIMIT), min((c.high for c in columns), default=LIMIT)
 
     @cached_property
     def _sources(self) -> npt.NDArray[np.int64]:
@@ -94,12 +99,24 @@ def _passes(step: Any) -> bool:
 
 
 def _untransformed(parts: Sequence[Any]) -> Preprocessing:
-    """The original frame: the one that the first part was fitted on."""
-    width = getattr(parts[0], "n_features_in_", None)
-    if width is None:
-        raise UnreadableError("the number of columns is not known")
-    names = tuple(str(n) for n in getattr(parts[0], "feature_names_in_", ()))
-    return Preprocessing(tuple(original(j) for j in range(width)), width, names, ())
+    """The original frame: the one that the first part was fitted on which does not just pass it on."""
+    for part in map(_fitted, parts):
+        width = getattr(part, "n_features_in_", None)
+        if width is not None:
+            names = tuple(str(n) for n in getattr(part, "feature_names_in_", ()))
+            return Preprocessing(tuple(original(j) for j in range(width)), width, names, ())
+        if part is not None:
+            break
+    raise UnreadableError("the number of columns is not known")
+
+
+def _fitted(part: Any) -> Any:
+    """What is fitted on the input of a part; None if that just passes it on."""
+    if _is(part, ("Pipeline",)):
+        return next((found for _, step in part.steps if (found := _fitted(step)) is not None), None)
+    if _is(part, ("FeatureUnion",)):
+        return next((found for _, branch in part.transformer_list if (found := _fitted(branch)) is not None), None)
+    return None if isinstance(part, str | None) else part
 
 
 def _read(stage: Any, inputs: Sequence[Column]) -> Columns:

@@ -31,9 +31,11 @@ class TreeEnsemble:
         total = np.abs(self.trees.base) + size.sum(axis=0)
         return float((unit * (len(self.trees.roots) + 2) * total).max())
 
-    def slack(self, tolerance: float) -> float:
-        """By how much scores have to be apart so that rounding cannot decide between them."""
-        return tolerance + 8 * self.rounding + LINK[self.precision]
+    def slack(self, tolerance: float, share: float = 0.5) -> float:
+        """By how much scores have to be apart so that rounding cannot decide between them, where the less probable
+        class has at least such a share."""
+        unit = float(np.finfo(self.precision).eps)
+        return tolerance + (4 * self.rounding + 2 * unit) / share + LINK[self.precision]
 
     @cached_property
     def fingerprint(self) -> str:

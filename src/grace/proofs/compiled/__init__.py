@@ -1,6 +1,9 @@
 """Proofs for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
 
+aims      goals as functionals of the scores
+lines     single changes, by exact lines instead of branch and bound
 majorant  convex majorants of a network over a node, which add up by feature
+points    the functionals at points of a node, and candidates for answers
 rows      the ways in which a row may change, and limits of the units
 tree      branch and bound of a row
 """
@@ -24,15 +27,14 @@ from grace.methods.compiled.threads import pool
 from grace.models.compiled import Layers, layers_of
 from grace.models.relu import ReluNetwork
 from grace.problem.cancellation import check_cancelled
-from grace.problem.goal import Against, ClassGoal
 from grace.problem.problem import Problem
+from grace.proofs.compiled.aims import aims_of
+from grace.proofs.compiled.lines import LineWork, is_single_change_excluded, line_work
 from grace.proofs.compiled.rows import LEFT, NODES, STUCK, Aims, Search, begin_row, search
 from grace.proofs.compiled.tree import CANDIDATE, CLOSED, advance
 from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts
-from grace.proofs.relaxation import ROUNDING, Relaxation
 
 SLICE = 1e8  # products between two looks at the clock, a few hundredths of a second
-TERMS = 64  # times the precision of doubles and the number of terms of a sum: more than rounding can cost
 PATIENCE = 0.05  # seconds between two looks at whether the work is given up
 
 
@@ -44,17 +46,18 @@ def prove_compiled(problem: Problem, network: ReluNetwork, most: Tensor, budget:
     arrays, aims = proof_arrays(problem, network.compiled), aims_of(problem, network)
     asked = np.flatnonzero(most.numpy() > 0).tolist()
     threads = max(1, min(torch.get_num_threads(), len(asked)))
-    spare = [search(network.compiled, d, min(d, max(1, int(most.max())))) for _ in range(threads)]
+    net, largest = network.compiled, min(d, max(1, int(most.max())))
+    spare = [(search(net, d, largest), line_work(net)) for _ in range(threads)]
     status, nodes, seconds = np.full(n, PROVEN), np.zeros(n, dtype=np.int64), np.zeros(n)
     found, stop = problem.rows.numpy().copy(), Event()
 
     def decide(i: int) -> None:
-        work, begun = spare.pop(), time.thread_time()
-        status[i] = decide_row(problem, arrays, aims, i, int(most[i]), budget, work, stop)
+        (work, lines), begun = spare.pop(), time.thread_time()
+        status[i] = decide_row(problem, arrays, aims, i, int(most[i]), budget, work, lines, stop)
         if status[i] == FOUND:
             found[i] = work.trial
         nodes[i], seconds[i] = work.state[NODES], time.thread_time() - begun
-        spare.append(work)
+        spare.append((work, lines))
 
     if threads == 1:
         for i in asked:
@@ -74,11 +77,14 @@ def prove_compiled(problem: Problem, network: ReluNetwork, most: Tensor, budget:
 
 
 def decide_row(
-    problem: Problem, arrays: Arrays, aims: Aims, i: int, most: int, budget: float, work: Search, stop: Event
-) -> int:
+    problem: Problem, arrays: Arrays, aims: Aims, i: int, most: int, budget: float, work: Search, lines: LineWork,
+    stop: Event,
+) -> int:  # fmt: skip
     """The verdict on a row. A candidate is an answer if the model itself says so."""
     net, goal, columns, table = arrays
     begun = time.thread_time()
+    if most == 1 and is_single_change_excluded(net, columns, table, aims, i, work, lines):
+        return PROVEN
     begin_row(net, columns, table, aims, i, most, work)
     if work.counts[0, LEFT] == 0:
         return PROVEN
@@ -108,38 +114,6 @@ def proof_arrays(problem: Problem, net: Layers) -> Arrays:
     return net, goal_arrays(problem.goal, net), column_arrays(problem.space), Table(*rows)
 
 
-def aims_of(problem: Problem, network: ReluNetwork) -> Aims:
-    """The goal as functionals. Of a flip, each other class has to lead the original one; a class that was asked for has
-    to lead all others. The allowance for rounding is that of `grace.proofs.relaxation`, or more in a large network."""
-    goal, net = problem.goal, network.compiled
-    assert isinstance(goal, ClassGoal), "proofs are about classes"
-    relaxation = Relaxation(problem, network)
-    n, bias = len(problem), network.later[-1][1]
-    target = goal.wanted if isinstance(goal, Against) else relaxation.original
-    others = torch.arange(len(bias)).expand(n, -1)
-    others = others[others != target[:, None]].reshape(n, -1)
-    winner, rival = others, target[:, None].expand_as(others)
-    if goal.asks_for_one:
-        winner, rival = rival, others
-    constant = bias[winner] - bias[rival] - goal.offset(winner, rival, bias)
-    mass = relaxation.mass[-1]
-    rounding = max(ROUNDING, TERMS * np.finfo(np.float64).eps * (problem.rows.shape[1] + int(net.units[-1])))
-    slack = rounding * (mass.gather(1, winner) + mass.gather(1, rival) + constant.abs())
-    importance = np.abs(net.last).max(axis=0)
-    for weight, _ in reversed(network.later[:-1]):
-        importance = importance @ np.abs(weight.numpy())
-    two = net.widths[-1] == 1  # two classes are one score, the lead of the second
-    return Aims(
-        plus=0 * winner.numpy() if two else winner.numpy(),
-        minus=0 * rival.numpy() - 1 if two else np.ascontiguousarray(rival.numpy()),
-        sign=np.where(winner.numpy() == 1, 1.0, -1.0) if two else np.ones(winner.shape),
-        constant=constant.numpy(),
-        slack=slack.numpy(),
-        groups=np.array([0, winner.shape[1]]) if goal.asks_for_one else np.arange(winner.shape[1] + 1),
-        importance=importance,
-    )
-
-
 @cache
 def ready() -> None:
     """Compile, or load what an earlier process has compiled: functions for any network, goal and table."""
@@ -154,5 +128,6 @@ def ready() -> None:
         columns = Columns(none, none, whole, none > 0, none > 0, np.zeros(2, dtype=np.int64), none[:0], 1.0)
         table, aims = Table(rows, rows, rows, rows > 0, rows > 0), Aims(numbers, numbers, rows, rows, rows, whole, none)
         work = search(net, 1, 1)
+        is_single_change_excluded(net, columns, table, aims, 0, work, line_work(net))
         begin_row(net, columns, table, aims, 0, 0, work)
         advance(net, goal, columns, table, aims, 0, 1e-6, 0, work)

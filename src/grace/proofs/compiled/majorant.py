@@ -51,9 +51,8 @@ class Majorant(NamedTuple):
 
 def majorant(net: Layers) -> Majorant:
     hidden = int(net.units[len(net.leak)])
-    m = int(net.widths[len(net.leak) - 1])
+    m = int(net.widths[len(net.leak) - 1]) + 2 * PAD
     h = int(net.widths[len(net.leak) - 2]) if len(net.leak) > 1 else 0
-    m += 2 * PAD
     free = SHARES * h + m
     return Majorant(
         low=np.zeros(hidden),
@@ -301,8 +300,7 @@ def add_gradient(net: Layers, bound: Majorant, z: Floats, weight: float) -> None
     for c in range(m):
         at = net.units[last] + bound.order[c]
         low, high = bound.low[at], bound.high[at]
-        unstable = low < 0.0 and high > 0.0
-        slope = weight * bound.sign[c]
+        unstable, slope = low < 0.0 and high > 0.0, weight * bound.sign[c]
         if c < ups:
             outer[c] = slope * (k[RELU, c] * (1.0 if y[c] > 0.0 else 0.0) + k[SLOPE, c])
             if unstable:

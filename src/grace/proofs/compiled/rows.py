@@ -14,7 +14,7 @@ from grace.models.compiled import Floats, Ints, Layers, activate, compiled, inli
 from grace.proofs.compiled.majorant import Majorant, majorant, set_coefficients, through_layers
 
 DEPTH, WAYS, EVALUATIONS, NODES, LOADED, STUCK, GROUP = 0, 1, 2, 3, 4, 5, 6  # the state of a row
-CHANGED, LEFT, OPENED, KIND, NEXT, CHILDREN, FUNCTIONAL, SPLIT, TAKEN = 0, 1, 2, 3, 4, 5, 6, 7, 8  # of a node
+CHANGED, LEFT, OPENED, KIND, NEXT, CHILDREN, FUNCTIONAL, SPLIT, TAKEN, UPPER = range(10)  # of a node
 HALVINGS = 40  # of the range of each changed feature, more than `THINNEST` allows
 
 
@@ -60,7 +60,7 @@ class Search(NamedTuple):
     open: Ints  # (F, W) the open ways, by falling gain,
     gains: Floats  # (F, W) and these
     rest: Floats  # (F,) the bound without them
-    counts: Ints  # (F, 9)
+    counts: Ints  # (F, 10)
     shares: Floats  # (F, parameters) of the majorant
     state: Ints  # (7,)
 
@@ -99,7 +99,7 @@ def search(net: Layers, d: int, most: int) -> Search:
         open=whole(frames, ways),
         gains=np.zeros((frames, ways)),
         rest=np.zeros(frames),
-        counts=whole(frames, 9),
+        counts=whole(frames, 10),
         shares=np.zeros((frames, len(bound.shares))),
         state=whole(7),
     )
@@ -108,6 +108,13 @@ def search(net: Layers, d: int, most: int) -> Search:
 @compiled
 def begin_row(net: Layers, columns: Columns, table: Table, aims: Aims, i: int, most: int, s: Search) -> None:
     """Make ready for row i with at most so many changes: its ways, and limits of all units."""
+    row_ways(net, columns, table, aims, i, most, s)
+    row_limits(net, table, i, s)
+
+
+@compiled
+def row_ways(net: Layers, columns: Columns, table: Table, aims: Aims, i: int, most: int, s: Search) -> None:
+    """The ways of row i, and the state in which the search begins."""
     activate(net, table.rows[i], s.start)
     count, features = 0, 0
     for j in range(len(table.rows[i])):
@@ -132,7 +139,6 @@ def begin_row(net: Layers, columns: Columns, table: Table, aims: Aims, i: int, m
     s.counts[0, CHANGED], s.counts[0, LEFT], s.counts[0, OPENED] = 0, min(most, features), count
     for w in range(count):
         s.open[0, w] = w
-    row_limits(net, table, i, s)
 
 
 @inlined

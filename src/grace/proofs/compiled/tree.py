@@ -4,16 +4,22 @@ A node has changed features, each with a range of values, and open ways, of whic
 (`majorant`) is a sum over features, and is found for all open ways at once. A node that it does not exclude is replaced
 by one for each next way that may be taken, those that promise more being left alone in it, or by two with half of the
 range of a changed feature.
+
+A node is excluded if its bound is below zero by more than rounding can explain, and a point is an answer if its margin
+is at least a tolerance. Between them lie ties: a point there keeps every node that contains it from being excluded, so
+that no proof is possible any more. From then on answers alone are looked for, and a node is excluded if its bound is
+below the tolerance; else the ties, a layer as thin as the tolerance, would be halved without end.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.compiled.goal import CompiledGoal, margin_at
+from grace.methods.compiled.goal import CompiledGoal
 from grace.methods.compiled.lines import Columns, Table
-from grace.models.compiled import Layers, compiled, forward, inlined, move_feature, sort_by
+from grace.models.compiled import Layers, compiled, inlined, sort_by
 from grace.proofs.compiled.majorant import add_gradient, default_shares, descend, load, majorise, prepare, tangent
+from grace.proofs.compiled.points import candidate, differs, lowest_at_point, lowest_in_middle
 from grace.proofs.compiled.rows import (
     CHANGED,
     CHILDREN,
@@ -30,6 +36,7 @@ from grace.proofs.compiled.rows import (
     SPLIT,
     STUCK,
     TAKEN,
+    UPPER,
     Aims,
     Search,
     amount,
@@ -141,18 +148,20 @@ def gradient_step(net: Layers, table: Table, i: int, f: int, s: Search, step: in
 
 
 @compiled
-def examine(net: Layers, table: Table, aims: Aims, i: int, f: int, s: Search) -> bool:
-    """Bound a node. True if it is excluded; else its children are set up."""
+def examine(net: Layers, table: Table, aims: Aims, i: int, f: int, least: float, s: Search) -> bool:
+    """Bound a node. True if it is excluded; else its children are set up. Where no proof is possible any more, it is
+    enough that functionals are below the `least` that they are in an answer."""
     counts, bound = s.counts[f], s.bound
     s.state[NODES] += 1
     first_limits(net, table, i, f, s)
     inner_limits(net, s)
     set_weights(net, table, i, f, s)
-    q = lowest(net, aims, i, s)
+    q = lowest_in_middle(net, aims, i, s)
     if s.state[LOADED] != q:
         load(net, bound, aims.plus[i, q], aims.minus[i, q], aims.sign[i, q])
         s.state[LOADED] = q
-    left, opened, allowed = counts[LEFT], counts[OPENED], aims.slack[i, q] + aims.constant[i, q]
+    left, opened = counts[LEFT], counts[OPENED]
+    allowed = aims.constant[i, q] + (aims.slack[i, q] if s.state[STUCK] == 0 else -least)
     inherit = f > 0 and left > 0 and s.counts[f - 1, FUNCTIONAL] == q
     if inherit:
         for p in range(len(bound.shares)):
@@ -179,28 +188,6 @@ def examine(net: Layers, table: Table, aims: Aims, i: int, f: int, s: Search) ->
         s.shares[f, p] = bound.shares[p]
     branch(table, i, f, s)
     return False
-
-
-@inlined
-def lowest(net: Layers, aims: Aims, i: int, s: Search) -> int:
-    """The functional of the current group that is lowest in the middle of a node."""
-    begin: int = aims.groups[s.state[GROUP]]
-    end: int = aims.groups[s.state[GROUP] + 1]
-    if end == begin + 1:
-        return begin
-    for u in range(net.widths[0]):
-        s.values[u] = s.base[u]
-    forward(net, s.values)
-    scores, best, least = s.values[net.units[len(net.leak)] :], begin, np.inf
-    for k in range(len(scores)):  # the constants have the biases
-        scores[k] -= net.biases[net.units[len(net.leak)] - net.widths[0] + k]
-    for q in range(begin, end):
-        value = aims.sign[i, q] * scores[aims.plus[i, q]] + aims.constant[i, q]
-        if aims.minus[i, q] >= 0:
-            value -= scores[aims.minus[i, q]]
-        if value < least:
-            best, least = q, value
-    return best
 
 
 @inlined
@@ -243,6 +230,7 @@ def branch(table: Table, i: int, f: int, s: Search) -> None:
         while keep < opened and not rest + s.gains[f, keep] + best_open(f, s, 0, left - 1) < 0.0:
             keep += 1
         counts[KIND], counts[CHILDREN], counts[OPENED] = HALVE, 2, keep
+        counts[UPPER] = s.end[a] == s.high[f, a]  # the half in which the bound is larger comes first
         return
     counts[KIND], counts[CHILDREN], counts[TAKEN] = TAKE, some, some
     if left > 0 and counts[CHANGED] > 0 and not rest < 0.0:
@@ -265,7 +253,7 @@ def make_child(columns: Columns, table: Table, f: int, s: Search) -> None:
         middle, step = 0.5 * (low + high), 0.0
         if columns.whole[s.feature[s.taken[f, a]]]:
             middle, step = np.floor(middle), 1.0
-        if n == 0:
+        if n == counts[UPPER]:
             s.high[f + 1, a] = middle
         else:
             s.low[f + 1, a] = middle + step
@@ -293,43 +281,13 @@ def make_child(columns: Columns, table: Table, f: int, s: Search) -> None:
     child[CHANGED], child[LEFT], child[OPENED] = changed, min(left, opened), opened
 
 
-@inlined
-def candidate(net: Layers, goal: CompiledGoal, table: Table, i: int, f: int, s: Search) -> float:
-    """The margin of a point of a node at which its bound is large: ends of ranges, and the best ways that go together,
-    at their far ends."""
-    x, trial, left = table.rows[i], s.trial, s.counts[f, LEFT]
-    for j in range(len(x)):
-        trial[j] = x[j]
-    for a in range(s.counts[f, CHANGED]):
-        trial[s.feature[s.taken[f, a]]] = s.end[a]
-    for o in range(s.counts[f, OPENED]):
-        w = s.open[f, o]
-        if left == 0 or s.gain[w] == 0.0:
-            break
-        j, fits = s.feature[w], True
-        for before in range(o):
-            fits = fits and (trial[s.feature[s.open[f, before]]] == x[s.feature[s.open[f, before]]]
-                             or (s.feature[s.open[f, before]] != j
-                                 and not table.conflict[s.feature[s.open[f, before]], j]))  # fmt: skip
-        if fits:
-            trial[j] = s.far[w]
-            left -= 1
-    for u in range(net.widths[0]):
-        s.values[u] = s.start[u]
-    for j in range(len(x)):
-        if trial[j] != x[j]:
-            move_feature(net, s.values, j, x[j], trial[j])
-    forward(net, s.values)
-    return margin_at(goal, i, s.values, net.units[len(net.leak)], net.widths[len(net.leak)])
-
-
 @compiled
 def advance(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, aims: Aims, i: int, tolerance: float, limit: int,
     s: Search,
 ) -> int:  # fmt: skip
     """Go on with a row until all is closed, a candidate turns up (in `trial`), or so many evaluations are done."""
-    state, limit = s.state, s.state[EVALUATIONS] + limit
+    state, limit, least = s.state, s.state[EVALUATIONS] + limit, tolerance * goal.scale
     while state[GROUP] < len(aims.groups) - 1:
         f = state[DEPTH]
         if f >= 0 and s.counts[f, NEXT] == s.counts[f, CHILDREN]:
@@ -342,9 +300,13 @@ def advance(
             continue
         if f >= 0:
             make_child(columns, table, f, s)
-        if not examine(net, table, aims, i, f + 1, s):
+        if not examine(net, table, aims, i, f + 1, least, s):
             state[DEPTH] = f + 1
-            if candidate(net, goal, table, i, f + 1, s) >= tolerance:
+            margin = candidate(net, goal, table, i, f + 1, s)
+            q, value = lowest_at_point(net, aims, i, s)
+            if value + aims.slack[i, q] >= 0.0 and differs(table, i, s):
+                state[STUCK] = 1
+            if margin >= tolerance:
                 return CANDIDATE
         elif f < 0:
             state[GROUP] += 1

@@ -71,7 +71,8 @@ class Limits:
     """The conditions of a proof. `count` is the number of changes that it covers; `fixed`, `rising` and `falling` are
     the features that may not change, only increase or only decrease; `categories`: some categories may not be chosen;
     `distinct`: redundant features may not change together; `confidence`: the required probability; `towards`: the words
-    for the required class, empty for any other class; `protected`: features that no lifted limit releases."""
+    for the required class or, with `is_number`, for the range of the predicted number, empty for any other class;
+    `protected`: features that no lifted limit releases."""
 
     count: int
     fixed: tuple[Feature, ...] = ()
@@ -81,6 +82,7 @@ class Limits:
     distinct: bool = False
     confidence: float = 0.0
     towards: str = ""
+    is_number: bool = False
     protected: tuple[Feature, ...] = ()
 
 

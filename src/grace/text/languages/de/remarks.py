@@ -36,7 +36,7 @@ def minimum(limits: Limits, form: str) -> str:
     single = limits.count == 1
     words = {2: "zwei", **dict(enumerate(COUNT, 3))}
     count = "keine einzelne Änderung" if single else f"keine {words.get(limits.count, str(limits.count))} Änderungen"
-    done = f"zu {quoted(limits.towards)} geführt" if limits.towards else "genügt"
+    done = f"zu {_wanted(limits)} geführt" if limits.towards else "genügt"
     return f"{within} {'hätte' if single else 'hätten'} {count}{_at_least(limits)} {done}."
 
 
@@ -44,10 +44,17 @@ def one_change(limits: Limits, feature: Feature, size: str) -> str:
     fewest = "nachgewiesen: weniger als eine Änderung gibt es nicht"
     if not size:
         return fewest
-    done = f"zu {quoted(limits.towards)} geführt" if limits.towards else "genügt"
+    done = f"zu {_wanted(limits)} geführt" if limits.towards else "genügt"
     within = f"innerhalb dieser Bereiche{_conditions(limits)}"
     none = f"keine Änderung um weniger als {size}{_at_least(limits)}"
     return f"{fewest}; {feature.noun}: {within} hätte für sich allein {none} {done}"
+
+
+def _wanted(limits: Limits) -> str:
+    """ "„Fenster“", "einer Vorhersage von mindestens 200.000", "einer Vorhersage zwischen 5 und 10"."""
+    if not limits.is_number:
+        return quoted(limits.towards)
+    return f"einer Vorhersage {'' if limits.towards.startswith('zwischen') else 'von '}{limits.towards}"
 
 
 def _at_least(limits: Limits) -> str:

@@ -32,7 +32,7 @@ def minimum(limits: Limits, form: str) -> str:
     count = {1: "single change", 2: "two changes", **{n: f"{word} changes" for n, word in enumerate(COUNT, 3)}}
     done = "could have done it" if form == "had" else "would have been enough to change that"
     if limits.towards:
-        done = f"could have led to {limits.towards}"
+        done = f"could have led to {_wanted(limits)}"
     within = f"Within these ranges{f' {AND} categories' if limits.categories else ''}"
     conditions = ", ".join([within, *_conditions(limits)])
     return f"{conditions}, no {count.get(limits.count, f'{limits.count} changes')} {done}{_at_least(limits)}."
@@ -43,8 +43,13 @@ def one_change(limits: Limits, feature: Feature, size: str) -> str:
     if not size:
         return fewest
     within = ", ".join(["within these ranges", *_conditions(limits)])
-    done = f"could have led to {limits.towards}" if limits.towards else "could have done it"
+    done = f"could have led to {_wanted(limits)}" if limits.towards else "could have done it"
     return f"{fewest}, and {within}, no change of {feature.noun} alone by less than {size} {done}{_at_least(limits)}"
+
+
+def _wanted(limits: Limits) -> str:
+    """ "a window", "a prediction of at least 200,000"."""
+    return f"a prediction of {limits.towards}" if limits.is_number else limits.towards
 
 
 def _at_least(limits: Limits) -> str:

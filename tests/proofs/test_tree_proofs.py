@@ -1,0 +1,96 @@
+"""Proofs about tree ensembles against an integer program, and where rounding, ties and cut-offs could deceive them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+
+import grace
+from grace.models.predictor import tree_ensemble
+from grace.proofs.certificate import PROVEN
+from subsets import first
+from tree_cases import Case, stumps
+from tree_promises import kept
+from tree_reference import question_of
+
+CALL = {"prove": True, "gamma": 1.0, "domain": "minmax", "max_features": 4, "budget": 20.0}
+
+
+def ensemble(seed: int) -> tuple[Any, pd.DataFrame]:
+    """An ensemble of many trees on a table whose columns are partly the same, and its table."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(200, 7)).round(2), columns=list("abcdefg"))
+    frame["c"] = rng.integers(0, 6, 200)
+    frame["g"] = frame["a"]
+    sums = frame["a"] * frame["b"] + frame["c"] / 3 - frame["d"] + 0.5 * rng.normal(size=200)
+    classes = 2 + seed % 3
+    target = np.digitize(sums, np.quantile(sums, np.arange(1, classes) / classes))
+    if seed % 2:
+        return RandomForestClassifier(9 + seed % 5, max_leaf_nodes=9, random_state=seed).fit(frame, target), frame
+    return GradientBoostingClassifier(n_estimators=12, max_depth=2, random_state=seed).fit(frame, target), frame
+
+
+@pytest.mark.parametrize("seed", first(2, range(16)))
+def test_an_integer_program_finds_no_fewer_changes_than_are_proven(seed: int) -> None:
+    pytest.importorskip("ortools", reason="ortools is not installed: no integer program")
+    from tree_program import fewest
+
+    model, frame = ensemble(seed)
+    explainer, rows = grace.Explainer(model, frame), frame.iloc[:4]
+    call = CALL | ({"against": seed % 2, "frozen": ["b"]} if seed % 4 < 2 else {"gamma": 0.3, "max_features": 2})
+    question = question_of(explainer, model, rows, call)
+    answers = explainer.explain(rows, **call).answers
+    for i in np.flatnonzero(~answers.trivial):
+        count = int((answers.contrast[i] != answers.rows[i]).sum())
+        certain, possible = (fewest(question, i, sure) for sure in (True, False))
+        if answers.success[i]:
+            assert possible is not None
+            assert possible <= count
+            assert certain is None or count <= certain
+        else:
+            assert certain is None
+        if answers.proof[i] == PROVEN:
+            assert certain is None or certain >= count > 0
+        assert answers.proof[i] == PROVEN or certain != possible, "what is clear is proven"
+
+
+def test_a_proof_covers_a_range_however_far_it_goes() -> None:
+    frame = pd.DataFrame({"a": np.linspace(-1, 1, 40), "b": np.linspace(1, 0, 40)})
+    model = stumps(frame, 2, [("a", 5e7, 0, 1)])
+    explainer = grace.Explainer(model, frame)
+    for high in (1e9, 1e7):
+        met = kept(Case(explainer, model, frame.iloc[:2], {**CALL, "ranges": {"a": (-1.0, high)}}))
+        assert met["answers" if high == 1e9 else "misses"] == met["proven"] == 2
+    far = frame.iloc[:2].assign(a=[3e9, -3e9])
+    assert kept(Case(explainer, model, far, {**CALL, "against": 0}))["answers"] == 1
+
+
+def test_a_range_without_an_end_goes_beyond_all_thresholds() -> None:
+    frame = pd.DataFrame({"a": np.linspace(-1, 1, 40), "b": np.linspace(1, 0, 40)})
+    model = stumps(frame, 2, [("a", 5e7, 0, 1)])
+    features = (grace.Numeric(name="a", low=-np.inf, high=np.inf), grace.Numeric(name="b"))
+    explainer = grace.Explainer(model, frame, schema=grace.Schema(features=features))
+    answers = explainer.explain(frame.iloc[:2], **CALL).answers
+    assert answers.success.all()
+    assert (answers.contrast[:, 0] > 5e7).all()
+
+
+def test_what_two_other_classes_share_is_no_answer() -> None:
+    frame = pd.DataFrame({"a": np.linspace(-1, 1, 40), "b": np.linspace(1, 0, 40) ** 3})
+    model = stumps(frame, 3, [("a", 0.1, 0, 1), ("a", 0.1, 0, 2), ("b", 0.2, 2, 1), ("b", 0.2, 1, 2)])
+    explainer = grace.Explainer(model, frame)
+    question = {**CALL, "frozen": ["b"]}
+    assert kept(Case(explainer, model, frame.iloc[:4], question))["misses"] == 4
+    assert tree_ensemble(explainer.model) is not None
+
+
+def test_ties_that_the_model_decides_leave_a_proof_open() -> None:
+    frame = pd.DataFrame({"a": np.linspace(-1, 1, 40), "b": np.linspace(1, 0, 40) ** 3})
+    model = stumps(frame, 2, [("a", 0.1, 1, 0), ("b", 0.2, 1, 1)])
+    explainer = grace.Explainer(model, frame)
+    met = kept(Case(explainer, model, frame.iloc[:4], CALL))
+    assert met["misses"] == met["open"] == 4  # one change makes a tie, which goes to the first class
