@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +21,21 @@ PEERS = {
 
 def page(out: Path) -> None:
     """Write the page and the figure, from the figures that are there."""
+    parts: dict[str, Callable[[pd.DataFrame], str]] = {
+        "models": models_section,
+        "peers": peers_section,
+        "pipeline": pipeline_section,
+        "growth": lambda lines: growth_section(lines, out),
+    }
     sections = [head(out)]
-    for name, section in (
-        ("models", models_section),
-        ("peers", peers_section),
-        ("pipeline", pipeline_section),
-        ("growth", lambda lines: growth_section(lines, out)),
-    ):
+    for name, section in parts.items():
         if (out / f"trees-{name}.csv").exists():
-            sections.append(section(pd.read_csv(out / f"trees-{name}.csv")))
+            lines = pd.read_csv(out / f"trees-{name}.csv")
+            failed = lines["failed"].notna()
+            if not failed.all():
+                sections.append(section(lines[~failed]))
+            if failed.any():
+                sections.append(failures(lines[failed]))
     (out / "trees.md").write_text("\n\n".join(s.strip() for s in sections) + "\n", encoding="utf-8")
 
 
@@ -69,17 +76,18 @@ def ordered(lines: pd.DataFrame) -> pd.DataFrame:
     return place.sort_values(["b", "a"], kind="stable").drop(columns=["a", "b"])
 
 
-def failures(lines: pd.DataFrame) -> str:
-    """What could not be measured."""
-    failed = lines[lines["failed"].notna()]
-    if failed.empty:
-        return ""
-    return "\n\nNot measured: " + "; ".join(f"{r.data}, {r.model}: {r.failed}" for r in failed.itertuples()) + "."
+def failures(failed: pd.DataFrame) -> str:
+    """What could not be measured, by reason."""
+    said = []
+    for why, part in failed.groupby("failed", sort=False):
+        names = part.drop(columns="failed").select_dtypes(exclude="number").dropna(axis=1)
+        cells = names[[c for c in ("method", "data", "model", "what", "grows") if c in names]].astype(str)
+        said.append(f"{why} ({'; '.join(cells.agg(', '.join, axis=1))})")
+    return "Not measured: " + "; ".join(said) + "."
 
 
 def models_section(lines: pd.DataFrame) -> str:
-    lines = ordered(lines)
-    good = lines[lines["failed"].isna()]
+    good = ordered(lines)
     return f"""## By model
 
 Means over the tables, but for times, leaves and ratios, which are the smallest and the largest. *Features* and
@@ -87,12 +95,13 @@ Means over the tables, but for times, leaves and ratios, which are the smallest 
 mean number of features that have to change, on rows where that was proven; *search there* what the search alone
 changes on the same rows. *Decided* is the share of rows for which the count was proven within a second of work
 (of a row without an answer: that there is none). *Gap* is by how much, proven, an answer with the same features
-could at most be nearer: the median over rows and their mean. *Alone* is the median over rows asked one at a
+could at most be nearer: the median over rows and their mean. Answers have the decimals of their columns and the
+bound does not, so that a very small change may have a large gap. *Alone* is the median over rows asked one at a
 time, *batch* a row among all of them, both from a DataFrame to checked answers without a proof; *times faster*
 is the median of the same model as a black box, over that of the search on trees, on the same rows in the same
 process.
 
-{by_model(good)}{failures(lines)}
+{by_model(good)}
 
 {reading(good)}
 
@@ -139,7 +148,7 @@ def reading(lines: pd.DataFrame) -> str:
     for name, part in kinds.items():
         if len(part):
             decided = (part.decided * part.asked).sum() / part.asked.sum()
-            said.append(f"{share(decided)} of the {part.asked.sum()} rows of {name} with {TREES} trees")
+            said.append(f"{share(decided)} of the {part.asked.sum():.0f} rows of {name} with {TREES} trees")
     more = lines[lines.search_there > lines.certified_minimum + 1e-9]
     where = "; ".join(f"{r.data}, {r.model}" for r in more.itertuples())
     found = f"on all but {len(more)} models ({where})" if len(more) else "on every model"
@@ -152,7 +161,7 @@ def by_table(lines: pd.DataFrame) -> str:
     heads += ["decided", "none exists", "gap median", "gap mean", "alone ms", "p90", "batch ms", "proof ms", "read s"]
     rows = []
     for r in lines.itertuples():
-        cells = [r.model, r.data, f"{r.leaves:,}", f"{r.rows:.0f}", f"{r.fidelity:.3f}", number(r.features)]
+        cells = [r.model, r.data, f"{r.leaves:,.0f}", f"{r.rows:.0f}", f"{r.fidelity:.3f}", number(r.features)]
         cells += [number(r.distance), number(r.certified_minimum), number(r.search_there)]
         cells += [share(r.decided) + ("" if r.asked == r.rows else f" of {r.asked:.0f}"), f"{r.impossible:.0f}"]
         cells += [share(r.gap_median), share(r.gap_mean)]
@@ -173,8 +182,8 @@ def beside_box(lines: pd.DataFrame) -> str:
 
 
 def peers_section(lines: pd.DataFrame) -> str:
-    lines = ordered(lines)
-    good = lines[lines["failed"].isna()]
+    proofs = ["proven", "optimal_rows", "optimal_equal"]
+    good = ordered(lines.reindex(columns=lines.columns.union(proofs, sort=False)))
     heads = ["model", "data", "method", "rows", "valid", "in domain", "features", "distance", "search: fewer", "more"]
     heads += ["proven", "optimum: equal", "ms median", "mean", "times the search"]
     rows = []
@@ -195,7 +204,7 @@ two classes or numbers.
 
 {over_models(good)}
 
-{table(heads, rows, 3)}{cannot(lines)}
+{table(heads, rows, 3)}
 """
 
 
@@ -215,26 +224,15 @@ def over_models(good: pd.DataFrame) -> str:
     return "\n".join(said)
 
 
-def cannot(lines: pd.DataFrame) -> str:
-    """Which methods could not be asked, by reason."""
-    failed = lines[lines["failed"].notna()].assign(method=lambda f: f["method"].map(PEERS).fillna("nobody asked"))
-    said = [
-        f"{why} ({', '.join(f'{r.data}, {r.model}: {r.method}' for r in part.itertuples())})"
-        for why, part in failed.groupby("failed", sort=False)
-    ]
-    return "\n\nNo answers: " + "; ".join(said) + "." if said else ""
-
-
 def pipeline_section(lines: pd.DataFrame) -> str:
-    good = lines[lines["failed"].isna()]
     heads = ["data", "model", "rows", "columns", "leaves", "fidelity", "features", "decided", "gap mean"]
     heads += ["alone ms", "batch ms", "proof ms"]
     rows, said = [], []
-    for r in good.itertuples():
+    for r in lines.itertuples():
         cells = [r.data, r.what, f"{r.rows:.0f}", f"{r.features_all:.0f}", f"{r.leaves:,.0f}", f"{r.fidelity:.3f}"]
         cells += [number(r.features), share(r.decided), share(r.gap_mean)]
         rows.append([*cells, *(number(v) for v in (r.alone_ms, r.batch_ms, r.proof_ms))])
-    for data, part in good.groupby("data", sort=False):
+    for data, part in lines.groupby("data", sort=False):
         both = part.set_index("what")
         if len(both) == 2:
             ratio = both.loc["pipeline"][["alone_ms", "batch_ms", "proof_ms"]] / both.loc["bare trees"]
