@@ -21,7 +21,7 @@ check: .venv/.dev lint  ## the quick subset
 test-all: .venv/.all lint browser  ## every test
 	$(BIN)/python -m pytest -n auto --dist worksteal -rs
 
-bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
+bench: .venv/.all  ## redo the tables in docs/ (more than an hour)
 	$(BIN)/python benchmarks/quality.py
 	$(BIN)/python benchmarks/minimal.py
 	$(BIN)/python benchmarks/robust.py
@@ -29,6 +29,7 @@ bench: .venv/.dev  ## redo the tables in docs/ (about half an hour)
 	$(BIN)/python benchmarks/mixed.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/speed.py --peers
+	$(BIN)/python benchmarks/trees.py --peers
 
 audit: .venv/.dev  ## check answers and sentences again from outside, on all tables
 	$(BIN)/python benchmarks/audit.py

@@ -1,6 +1,6 @@
 """Benchmarks: GRACE's methods, other libraries' and your own on the same networks and rows.
 
-task          what a method gets and returns, for an embedded table or any model
+task          what a method gets and returns, for an embedded table or any model; tree_arrays are its trees in a file
 functions     methods that are Python functions: GRACE's and yours; those of a file run in another process
 peers         other libraries, each in its own virtual environment; process runs them, runners/ has their scripts
 evaluate      measures of answers, the same for all methods

@@ -101,8 +101,9 @@ CFNOW = Library(
     ("greedy", "random"),
 )
 TORCHATTACKS = Library("run_torchattacks.py", ("torchattacks==3.5.1",), ("sparsefool", "jsma"), torch_too=True)
+TREECF = Library("run_treecf.py", ("treecf==0.3.2", "numpy==2.2.6"), ("genetic", "exact"))
 
-LIBRARIES = {"dice": DICE, "nice": NICE, "cfnow": CFNOW, "torchattacks": TORCHATTACKS}
+LIBRARIES = {"dice": DICE, "nice": NICE, "cfnow": CFNOW, "torchattacks": TORCHATTACKS, "treecf": TREECF}
 
 
 @dataclass(frozen=True)

@@ -243,9 +243,13 @@ def _answers(task: Task, outcomes: dict[int, dict[str, Any]]) -> Answers:
         if error:
             errors["over the time limit" if error == "time" else error] += 1
     notes = [f"{count} of {len(outcomes)} rows: {error}" for error, count in errors.most_common(3)]
+    proven = None
+    if any("proven" in outcome for outcome in outcomes.values()):
+        proven = np.array([outcomes.get(i, {}).get("proven") is True for i in range(len(task.rows))])
+        notes.append(f"{proven.sum()} of {len(outcomes)} rows proven")
     left = len(task.rows) - len(outcomes)
     if left:
         notes.append(f"given up after {GIVE_UP} rows in a row without an answer; {left} rows not tried")
     timed = seconds[np.isfinite(seconds)]
     total = float(timed.mean() * len(task.rows)) if len(timed) else None  # peers have no batches
-    return Answers(rows, seconds, total, tried=len(outcomes), note="; ".join(notes))
+    return Answers(rows, seconds, total, tried=len(outcomes), note="; ".join(notes), proven=proven)

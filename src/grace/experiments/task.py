@@ -1,8 +1,8 @@
 """Tasks of a benchmark, and the answers that a method returns.
 
 On disk a task is a folder with `task.json` (features, classes, limits) and `task.npz` (rows, and the weights of a
-network of `grace.training`), which runners of peers read with numpy alone. Any other model is served by this process
-(see `process.served`). Nothing is pickled.
+network of `grace.training`, or nodes of trees that were read), which runners of peers read with numpy alone. Any
+model but a network is also served by this process (see `process.served`). Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 
 from grace.datasets import Table
 from grace.errors import GraceError
+from grace.experiments.tree_arrays import tree_arrays
 from grace.explain.explainer import Explainer
 from grace.models.base import Model, class_codes
 from grace.models.network import Network
@@ -29,7 +30,7 @@ from grace.problem.background import deciles
 from grace.problem.binding import query
 from grace.problem.target_range import TargetRange
 from grace.schema.domains import Domain
-from grace.schema.features import Categorical, Floats
+from grace.schema.features import Bools, Categorical, Floats
 from grace.schema.schema import Schema
 from grace.training import RECIPES, Recipe, fit
 
@@ -121,6 +122,7 @@ class Task:
         if network is not None and self.model.cutoffs is not None:  # runners use the argmax of the scores
             last = f"network.layers.{len(network.layers) - 1}.bias"
             arrays[last] = arrays[last] - np.array(self.model.cutoffs.shifts)
+        arrays |= tree_arrays(self.model, self.wanted)
         np.savez(folder / ARRAYS, rows=self.rows, train=self.train, labels=self.labels, **arrays)
         (folder / HEAD).write_text(json.dumps(self._head(), ensure_ascii=False), encoding="utf-8")
 
@@ -164,6 +166,8 @@ class Answers:
     tried: int | None = None
     """The number of rows that were tried, from the first; None for all."""
     note: str = ""
+    proven: Bools | None = None
+    """Whether the method proved that there is no better answer to a row, or none at all; None if it proves nothing."""
 
     def to_dict(self) -> dict[str, Any]:
         """The answers as JSON, with null for a row without an answer."""
@@ -173,6 +177,7 @@ class Answers:
             "batch_seconds": self.batch_seconds,
             "tried": self.tried,
             "note": self.note,
+            "proven": None if self.proven is None else self.proven.tolist(),
         }
 
     @classmethod
@@ -180,7 +185,8 @@ class Answers:
         """The inverse of `to_dict`, for rows with `width` features."""
         rows = np.array([[np.nan] * width if row is None else row for row in data["rows"]], dtype=np.float64)
         seconds = None if data["seconds"] is None else np.array(data["seconds"], dtype=np.float64)
-        return cls(rows.reshape(-1, width), seconds, data["batch_seconds"], data["tried"], data["note"])
+        proven = None if data.get("proven") is None else np.array(data["proven"], dtype=bool)
+        return cls(rows.reshape(-1, width), seconds, data["batch_seconds"], data["tried"], data["note"], proven)
 
 
 Method = Callable[[Task], "Answers | pd.DataFrame | Floats"]

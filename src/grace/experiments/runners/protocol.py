@@ -6,7 +6,8 @@ A network is read from the files of the task. For any other model, the folder ha
 it: rows as float64 are sent, scores as float64 are returned.
 
 `ROWS` are positions, separated by commas. Each event is a line of JSON: {"ready": seconds} after set-up, {"begin": i}
-before row i, and {"row": i, "values": [...] or null, "seconds": s, "error": "..."} after it.
+before row i, and {"row": i, "values": [...] or null, "seconds": s, "error": "..."} after it, with "proven" if the
+library proves its answers.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -48,7 +49,8 @@ class Task:
         self.time_limit: float = head["time_limit"]
         self.categorical = [j for j, f in enumerate(self.features) if "categories" in f]
         self.numeric = [j for j in range(len(self.features)) if j not in self.categorical]
-
+        self.trees = {name[6:]: array for name, array in self.arrays.items() if name.startswith("trees.")} or None
+        """The model as trees with one sum (see `grace.experiments.tree_arrays`), if it is one and they were read."""
         self._model = None if self.is_network else RemoteModel((folder / "address").read_text(encoding="utf-8"))
 
     def logits(self, rows: Any) -> Any:
@@ -113,7 +115,14 @@ class RemoteModel:
         return np.frombuffer(reply[1:]).reshape(len(rows), -1).copy()
 
 
-Ask = Callable[[int], "Sequence[float] | None"]
+class Answer(NamedTuple):
+    """An answer or None, and whether it is proven that there is no better one, or none at all."""
+
+    values: Sequence[float] | None
+    proven: bool
+
+
+Ask = Callable[[int], "Sequence[float] | Answer | None"]
 """Returns the answer to row i of the task, or None."""
 
 
@@ -133,18 +142,22 @@ def main(prepare: Callable[[Task, str], Ask]) -> None:
 def row_event(task: Task, ask: Ask, i: int) -> dict[str, Any]:
     """The event of a row, with its answer or the error of the library."""
     values, error = None, ""
+    proof: dict[str, bool] = {}
     random.seed(task.seed + i)
     np.random.seed(task.seed + i)  # noqa: NPY002 -- the generator that the libraries use
     start = time.perf_counter()
     try:
         with limit(task.time_limit):
             found = ask(i)
+        if isinstance(found, Answer):
+            proof = {"proven": found.proven}
+            found = found.values
         values = None if found is None else [float(v) for v in found]
     except TooLong:
         error = "time"
     except Exception as reason:
         error = f"{type(reason).__name__}: {reason}"[:300]
-    return {"row": i, "values": values, "seconds": time.perf_counter() - start, "error": error}
+    return {"row": i, "values": values, "seconds": time.perf_counter() - start, "error": error, **proof}
 
 
 @contextmanager

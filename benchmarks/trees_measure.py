@@ -1,0 +1,207 @@
+"""What benchmarks/trees.py measures: answers, proofs and times of a model, beside the same model as a black box."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from tree_models import MODELS, Subject, pipeline, table, xgboost
+
+import grace
+from grace.experiments.runners.protocol import TooLong, limit
+from grace.models.predictor import tree_ensemble
+from grace.models.trees.compiled import Trees
+from grace.proofs.certificate import PROVEN
+
+Line = dict[str, Any]
+GROWTH_DATA = "magic"
+GROWTH: dict[str, tuple[int, ...]] = {
+    "trees": (25, 50, 100, 200, 400, 800),
+    "depth": (2, 3, 4, 6, 8, 10, 12),
+    "rows": (1, 10, 100, 1_000, 10_000),
+}
+BESIDE = ("rows", "fidelity", "features", "distance", "alone_ms", "batch_ms")
+USUAL = {"trees": 100, "depth": 6, "rows": 100}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is measured: rows, those of them for the black box and the peers, seconds of a proof, seconds of a stage
+    (rows alone; proofs; the black box), after which it ends with the rows done, and seconds of a row of a peer."""
+
+    rows: int
+    few_rows: int
+    budget: float
+    stage: float
+    peer: float
+
+
+def explained(explainer: grace.Explainer, frame: pd.DataFrame, **asked: Any) -> tuple[grace.Explanations, float]:
+    """The answers, and the seconds that they took."""
+    begun = time.perf_counter()
+    found = explainer.explain(frame, **asked)
+    return found, time.perf_counter() - begun
+
+
+def one_by_one(ask: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, seconds: float) -> np.ndarray:
+    """The seconds of each row asked alone, of as many as are answered in some seconds."""
+    took: list[float] = []
+    with suppress(TooLong), limit(seconds):
+        for i in range(len(frame)):
+            start = time.perf_counter()
+            ask(frame.iloc[[i]])
+            took.append(time.perf_counter() - start)
+    return np.array(took)
+
+
+def counts(batch: grace.Explanations) -> np.ndarray:
+    """How many features each answer changes, NaN where there is none."""
+    changed = batch.answers.changed.sum(axis=1).astype(float)
+    return np.where(batch.success, changed, np.nan)
+
+
+def mean(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def answered(explainer: grace.Explainer, frame: pd.DataFrame, seconds: float, asked: Line) -> tuple[Line, np.ndarray]:
+    """The answers to rows one by one and in a batch: as many as are answered in some seconds. Also the seconds of each
+    row."""
+    alone = one_by_one(lambda row: explainer.explain(row, **asked), frame, seconds)
+    if not len(alone):
+        return {"rows": 0}, alone
+    with limit(2 * seconds):
+        batch, whole = explained(explainer, frame.head(len(alone)), **asked)
+    line = {
+        "rows": len(alone),
+        "fidelity": float(batch.success.mean()),
+        "features": mean(counts(batch)),
+        "distance": mean(np.where(batch.success, batch.answers.distance, np.nan)),
+        "alone_ms": float(np.median(alone) * 1e3),
+        "alone_p90_ms": float(np.quantile(alone, 0.9) * 1e3),
+        "batch_ms": whole / len(alone) * 1e3,
+    }
+    return line, alone
+
+
+def proven(explainer: grace.Explainer, frame: pd.DataFrame, limits: Limits, asked: Line) -> Line:
+    """Proofs: that no fewer features do (of a miss: that none do), and how near an answer with them could be."""
+    parts, begun, step = [], time.perf_counter(), 2 * torch.get_num_threads()
+    for start in range(0, len(frame), step):
+        some = frame.iloc[start : start + step]
+        parts.append(explained(explainer, some, prove=True, budget=limits.budget, **asked))
+        if time.perf_counter() - begun > limits.stage:
+            break
+    answers = [batch.answers for batch, _ in parts]
+    success, proof = (np.concatenate([getattr(a, name) for a in answers]) for name in ("success", "proof"))
+    decided = proof == PROVEN
+    certified = np.where(decided, np.concatenate([counts(batch) for batch, _ in parts]), np.nan)
+    plain, _ = explained(explainer, frame.head(len(proof)), **asked)
+    distance, nearest = (np.concatenate([getattr(a, name) for a in answers]) for name in ("distance", "nearest"))
+    gap = 1 - nearest[success] / distance[success]
+    return {
+        "asked": len(proof),
+        "decided": float(decided.mean()),
+        "impossible": int((decided & ~success).sum()),
+        "certified_minimum": mean(certified),
+        "search_there": mean(np.where(np.isfinite(certified), counts(plain), np.nan)),
+        "gap_median": float(np.median(gap)) if len(gap) else float("nan"),
+        "gap_mean": mean(gap),
+        "proof_ms": sum(seconds for _, seconds in parts) / len(proof) * 1e3,
+    }
+
+
+def as_black_box(explainer: grace.Explainer) -> grace.Explainer:
+    """The same model without what was read off it."""
+    other = copy.copy(explainer)
+    other.use(explainer.model.without_layers())
+    return other
+
+
+def size(trees: Trees) -> Line:
+    return {"trees": len(trees.roots), "leaves": int((trees.feature < 0).sum()), "features_all": len(trees.missing)}
+
+
+def measure(data: str, model: str, limits: Limits) -> Line:
+    """One model of one table."""
+    begun = time.perf_counter()
+    subject = MODELS[model](table(data))
+    fit = time.perf_counter() - begun
+    begun = time.perf_counter()
+    explainer, asked = subject.explainer(), subject.asked()
+    line: Line = {"fit_s": fit, "read_s": time.perf_counter() - begun}
+    ensemble = tree_ensemble(explainer.model)
+    if ensemble is None:
+        return {**line, "failed": "its trees were not read"}
+    frame = subject.rows(limits.rows)
+    explainer.explain(frame.head(1), **asked)  # fills caches
+    own, alone = answered(explainer, frame, limits.stage, asked)
+    line |= {**size(ensemble.trees), **own, **proven(explainer, frame.head(own["rows"]), limits, asked)}
+    box, theirs = answered(as_black_box(explainer), frame.head(limits.few_rows), limits.stage, asked)
+    line |= {f"box_{name}": box.get(name, np.nan) for name in BESIDE}
+    both = min(len(alone), len(theirs))
+    here, _ = explained(explainer, frame.head(max(both, 1)), **asked)
+    line |= {"features_there": mean(counts(here)), "distance_there": mean(here.answers.distance[here.success])}
+    times = float(np.median(theirs[:both]) / np.median(alone[:both])) if both else np.nan
+    return {**line, "times": times, "failed": ""}
+
+
+def measure_pipeline(data: str, limits: Limits) -> list[Line]:
+    """A pipeline in original columns, and its trees on the columns that they get."""
+    lines = []
+    for what, subject in zip(("pipeline", "bare trees"), pipeline(data), strict=True):
+        explainer = subject.explainer()
+        ensemble = tree_ensemble(explainer.model)
+        if ensemble is None:
+            lines.append({"what": what, "failed": "its trees were not read"})
+            continue
+        frame = subject.rows(limits.rows)
+        explainer.explain(frame.head(1))
+        own, _ = answered(explainer, frame, limits.stage, {})
+        line = {"what": what, **size(ensemble.trees), **own, **proven(explainer, frame, limits, {})}
+        lines.append({**line, "failed": ""})
+    return lines
+
+
+def measure_growth(what: str, value: int, limits: Limits) -> Line:
+    """XGBoost of so many trees of a depth, asked about so many rows in one batch."""
+    sizes = {**USUAL, what: value}
+    subject = grown(sizes["trees"], sizes["depth"])
+    explainer = subject.explainer()
+    ensemble = tree_ensemble(explainer.model)
+    assert ensemble is not None
+    rows = subject.rows(len(subject.test))
+    frame = rows.iloc[np.arange(sizes["rows"]) % len(rows)].reset_index(drop=True)
+    explainer.explain(frame.head(1))
+    took = [explained(explainer, frame)[1] for _ in range(3 if sizes["rows"] <= USUAL["rows"] else 1)]
+    alone = one_by_one(explainer.explain, frame.head(min(len(frame), 25)), limits.stage)
+    own = {"rows": sizes["rows"], "seconds": float(np.median(took)), "alone_ms": float(np.median(alone) * 1e3)}
+    return {**size(ensemble.trees), "depth": sizes["depth"], **own, "failed": ""}
+
+
+def grown(trees: int, depth: int) -> Subject:
+    return xgboost(table(GROWTH_DATA), trees, max_depth=depth)
+
+
+def model_cell(limits: Limits, data: str, model: str) -> list[Line]:
+    return [{"data": data, "model": model, **measure(data, model, limits)}]
+
+
+def pipeline_cell(limits: Limits, data: str) -> list[Line]:
+    return [{"data": data, **line} for line in measure_pipeline(data, limits)]
+
+
+def growth_cell(limits: Limits, what: str, value: int) -> list[Line]:
+    return [{"grows": what, "value": value, **measure_growth(what, value, limits)}]
+
+
+def growth_cells() -> list[tuple[str, int]]:
+    return [(what, value) for what, values in GROWTH.items() for value in values]
