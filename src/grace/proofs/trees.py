@@ -16,8 +16,9 @@ from torch import Tensor
 
 from grace.methods.compiled.threads import over_tasks
 from grace.methods.trees import Arrays, own_work, ready, tree_arrays
-from grace.methods.trees.branch import DONE, LOST, NODES, UNSURE, advance, begin_row
+from grace.methods.trees.branch import DONE, advance, begin_row
 from grace.methods.trees.rows import TreeWork
+from grace.methods.trees.search_nodes import LOST, NODES, UNSURE
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.cancellation import check_cancelled
 from grace.problem.problem import Problem

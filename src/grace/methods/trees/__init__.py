@@ -1,7 +1,7 @@
 """Exact search for tree ensembles on a CPU, in compiled code, and what it is made of.
 
 bounds    what open features could still bring, tree by tree
-branch    branch and bound over features and cells
+branch    branch and bound over features and cells; search_nodes are its nodes, margins what an answer has to reach
 steps     sums along single features; descent and values of few digits; profiles are whole lines of many rows
 rows      the search over many rows
 aims      goals as functionals of the sums
@@ -21,7 +21,7 @@ from grace.methods.compiled import compiling, table_arrays
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.threads import over_rows
 from grace.methods.trees.aims import aims_of, plain_aims
-from grace.methods.trees.branch import Aims
+from grace.methods.trees.margins import Aims
 from grace.methods.trees.rows import COMPLETE, Found, TreeWork, found_arrays, search_rows, tree_work
 from grace.models.trees.compiled import Trees, trees_of
 from grace.models.trees.ensemble import TreeEnsemble

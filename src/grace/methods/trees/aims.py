@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.trees.branch import Aims
+from grace.methods.trees.margins import Aims
 from grace.models.trees.ensemble import LINK, TreeEnsemble
 from grace.problem.goal import Against, Between, ClassGoal, Flip, logit
 from grace.problem.problem import Problem

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, said_within
-from grace.methods.trees.branch import Aims, margin_of, reaches
+from grace.methods.trees.margins import Aims, margin_of, reaches
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees, add_up, goes_left
 
