@@ -135,7 +135,7 @@ class Predictor(Model):
 
     def decisive_scores(self, rows: Tensor) -> Tensor:
         """By the trees that were read off the model; where rounding could decide, by the model itself."""
-        if self.trees is None or self.task == "regression":
+        if self.trees is None or self.trees.calibration is not None or self.task == "regression":
             return self.scores(rows)
         sums = self.trees.sums(rows.numpy())
         scores = torch.from_numpy(self.scores_from(self.trees.predicted(sums)))

@@ -97,20 +97,16 @@ def polish_trees(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor) -> 
 def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
     """The trees, goal (see `aims_of`), columns and rows of a problem."""
     columns, table = table_arrays(problem)
-    low, high = ends_of(problem, ensemble.trees)
+    low, high = ends_of(problem, ensemble)
     table = table._replace(low=np.ascontiguousarray(low), high=np.ascontiguousarray(high))
     return ensemble.trees, aims_of(problem, ensemble, ties), columns, table
 
 
-def ends_of(problem: Problem, trees: Trees) -> tuple[Floats, Floats]:
+def ends_of(problem: Problem, ensemble: TreeEnsemble) -> tuple[Floats, Floats]:
     """The limits (n, d) of each cell. Where a range has no end, it ends beyond all thresholds and the row: nothing
     changes there any more."""
     rows, low, high = (t.numpy() for t in (problem.rows, problem.low, problem.high))
-    first, last = rows.copy(), rows.copy()
-    split = (trees.feature >= 0) & (trees.members < 0) & np.isfinite(trees.threshold)
-    for j in np.unique(trees.feature[split]):
-        at = trees.threshold[split & (trees.feature == j)]
-        first[:, j], last[:, j] = np.minimum(first[:, j], at.min()), np.maximum(last[:, j], at.max())
+    first, last = (outer(rows, end) for outer, end in zip((np.minimum, np.maximum), ensemble.ends, strict=True))
     spread, whole = problem.space.spread.numpy(), problem.space.is_integer.numpy()
     low = np.where(np.isfinite(low), low, first - spread - np.abs(first) * EPSILON)
     high = np.where(np.isfinite(high), high, last + spread + np.abs(last) * EPSILON)

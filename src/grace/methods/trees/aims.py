@@ -10,10 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.trees.margins import Aims
+from grace.models.predictor import LEAST
+from grace.models.preprocessing.thresholds import first_where
 from grace.models.trees.ensemble import LINK, TreeEnsemble
 from grace.problem.goal import Against, Between, ClassGoal, Flip, logit
 from grace.problem.problem import Problem
-from grace.schema.features import Floats
+from grace.schema.features import Bools, Floats
+
+FARTHEST = 1e6  # sums beyond which no calibration changes
 
 
 def aims_of(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Aims:
@@ -36,6 +40,8 @@ def _aims_of(problem: Problem, ensemble: TreeEnsemble) -> Aims:
         return _range(goal, ensemble, tolerance)
     assert isinstance(goal, Flip | Against)
     whole = cutoffs is None or cutoffs.positive is None  # else the side of the cut-off decides, however near it is
+    if ensemble.calibration is not None:
+        return _calibrated(goal, ensemble, tolerance, whole)
     if ensemble.link == "logistic":
         return _two_classes(goal, ensemble, tolerance, whole)
     return _classes(goal, ensemble, tolerance, whole)
@@ -58,20 +64,51 @@ def _range(goal: Between, ensemble: TreeEnsemble, tolerance: float) -> Aims:
 def _two_classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:
     """One functional: the sum is the lead of the second class. The lead itself has to exceed the tolerance, unless it
     is `whole` on one side of a cut-off."""
-    wanted = 1 - goal.original if isinstance(goal, Flip) else goal.wanted  # type: ignore[attr-defined]
-    shift = np.zeros(2) if goal.shift is None else goal.shift.double().numpy()
-    second, apart = wanted.numpy() == 1, shift[1] - shift[0]
     inside = tolerance if whole else 0.0
-    if goal.confidence > 0:
-        odds = logit(goal.confidence) + tolerance - inside
-        limit = np.where(second, max(apart, odds), min(apart, -odds))
-    else:
-        limit = np.full(len(second), apart)
+    second, limit = _odds(goal, tolerance - inside)
     functional = np.array([[[-1.0]], [[1.0]]])
     constant = np.where(second, -limit, limit)[:, None]
     slack = max(ensemble.rounding, LINK[ensemble.precision]) * (1 + np.abs(constant))
     slack = slack + 4 * np.finfo(ensemble.precision).eps * np.exp(np.abs(constant))  # of shares that are near to 1
     return plain_aims(functional, second.astype(np.int64), constant, np.full_like(constant, inside), slack, [0, 1])
+
+
+def _odds(goal: ClassGoal, more: float) -> tuple[Bools, Floats]:
+    """Of two classes, whether the second is wanted, and which odds of it, as a logarithm, have to be reached, or not
+    exceeded; for a confidence, by so much more."""
+    wanted = 1 - goal.original if isinstance(goal, Flip) else goal.wanted  # type: ignore[attr-defined]
+    shift = np.zeros(2) if goal.shift is None else goal.shift.double().numpy()
+    second, apart = wanted.numpy() == 1, shift[1] - shift[0]
+    if goal.confidence <= 0:
+        return second, np.full(len(second), apart)
+    odds = logit(goal.confidence) + more
+    return second, np.where(second, max(apart, odds), min(apart, -odds))
+
+
+def _calibrated(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:
+    """One functional: the sum of the second class, beside the first one whose calibrated odds are large enough, or too
+    large. The calibration never falls, and is only called."""
+    inside = tolerance if whole else 0.0
+    second, limit = _odds(goal, tolerance - inside)
+    by, place = np.unique(np.stack([second, limit], axis=1), axis=0, return_inverse=True)
+
+    def first(level: Floats) -> Floats:
+        def beyond(sums: Floats) -> Bools:
+            share = np.clip(ensemble.calibrated(sums), 0, 1)
+            odds = np.log(np.maximum(share, LEAST)) - np.log(np.maximum(1 - share, LEAST))
+            return np.where(by[:, 0] > 0, odds >= level, odds > level)
+
+        return first_where(beyond, np.full(len(by), -FARTHEST), np.full(len(by), FARTHEST))
+
+    sign = np.where(by[:, 0] > 0, 1.0, -1.0)
+    border, needed = first(by[:, 1]), first(by[:, 1] + sign * inside)
+    room = np.where(np.isfinite(border) & np.isfinite(needed), sign * (needed - border), 0.0)
+    classes = len(ensemble.trees.base)
+    functional = np.zeros((2, 1, classes))
+    functional[:, 0, -1] = -1.0, 1.0
+    constant = (-sign * border)[place.reshape(-1)][:, None]
+    slack = np.full_like(constant, max(ensemble.rounding, LINK[ensemble.precision]))
+    return plain_aims(functional, second.astype(np.int64), constant, room[place.reshape(-1)][:, None], slack, [0, 1])
 
 
 def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from grace.models.predictor import Predictor
+from grace.models.preprocessing.calibration import Calibration, read_calibration
 from grace.models.preprocessing.columns import STEPS, TABLE, Column, dense
 from grace.models.preprocessing.reading import Preprocessing, read_preprocessing
 from grace.models.preprocessing.thresholds import threshold_in_original
@@ -51,15 +52,31 @@ def read_ensemble(estimator: Any, asked: Predictor, rows: Floats) -> TreeEnsembl
     schema, reader = asked.schema, asked.reader
     if schema is None or reader is None or reader.outputs not in ("probabilities", "numbers"):
         return None
-    found = read_preprocessing(estimator) or (estimator, None)
+    last, before = read_preprocessing(estimator) or (estimator, None)
+    calibrated = read_calibration(last)
+    if calibrated is not None:
+        inside = read_preprocessing(calibrated[0], before)
+        if inside is None:
+            return None
+        last, before = inside
     try:
-        nodes = read_trees(found[0], _pandas_categories(asked, found[1], rows))
+        nodes = read_trees(last, _pandas_categories(asked, before, rows))
         if nodes is None:
             return None
-        ensemble = Binder(nodes, found[1], asked, schema, rows).ensemble()
+        ensemble = Binder(nodes, before, asked, schema, rows).ensemble()
+        if calibrated is not None:
+            ensemble = replace(ensemble, calibration=_on_sums(calibrated[1], nodes))
     except UnreadableTreesError:
         return None
     return ensemble if agrees(ensemble, asked, rows) else None
+
+
+def _on_sums(calibration: Calibration, nodes: Nodes) -> Calibration:
+    """The calibration, if it is one of the sum, or of the probability, of the second of two classes."""
+    by_sum = calibration.response == "decision_function"
+    if nodes.link == "logistic" or (nodes.link == "probabilities" and len(nodes.base) == 2 and not by_sum):
+        return calibration
+    raise UnreadableTreesError
 
 
 def _pandas_categories(asked: Predictor, before: Preprocessing | None, rows: Floats) -> list[int]:

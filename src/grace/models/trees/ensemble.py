@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import expit
 
+from grace.models.preprocessing.calibration import Calibration
 from grace.models.trees.compiled import Trees, add_up_rows
 from grace.schema.features import Floats
 
@@ -17,11 +19,12 @@ LINK = {"float32": 2e-6, "float64": 1e-12}  # by how much rounding of what follo
 @dataclass(frozen=True)
 class TreeEnsemble:
     """Trees, the link from their sums to what the model predicts (see `nodes.LINKS`), and the precision in which its
-    library adds up."""
+    library adds up. Of two classes, the last sum may be calibrated."""
 
     trees: Trees
     link: str
     precision: str
+    calibration: Calibration | None = None
 
     @cached_property
     def rounding(self) -> float:
@@ -38,9 +41,22 @@ class TreeEnsemble:
         return tolerance + (4 * self.rounding + 2 * unit) / share + LINK[self.precision]
 
     @cached_property
+    def ends(self) -> tuple[Floats, Floats]:
+        """The first and the last threshold of each number (d,); infinite the other way where there is none."""
+        trees, d = self.trees, len(self.trees.missing)
+        first, last = np.full(d, np.inf), np.full(d, -np.inf)
+        split = np.flatnonzero((trees.feature >= 0) & (trees.members < 0) & np.isfinite(trees.threshold))
+        np.minimum.at(first, trees.feature[split], trees.threshold[split])
+        np.maximum.at(last, trees.feature[split], trees.threshold[split])
+        return first, last
+
+    @cached_property
     def fingerprint(self) -> str:
-        """A hash of all nodes."""
+        """A hash of all nodes, and of the calibration."""
         digest = hashlib.sha256(f"{self.link} {self.precision}".encode())
+        if self.calibration is not None:
+            low, high = (side[self.trees.roots, -1].sum() for side in (self.trees.lowest, self.trees.highest))
+            digest.update(self.calibrated(self.trees.base[-1] + np.linspace(low, high, 257)).tobytes())
         for part in self.trees:
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
@@ -53,6 +69,9 @@ class TreeEnsemble:
 
     def predicted(self, sums: Floats) -> Floats:
         """What the model predicts for sums (n, k): probabilities (n, classes), or numbers (n, 1)."""
+        if self.calibration is not None:
+            second = self.calibrated(sums[:, -1])
+            return np.stack([1 - second, second], axis=1)
         if self.link in ("identity", "probabilities"):
             return sums
         if self.link == "exp":
@@ -63,6 +82,12 @@ class TreeEnsemble:
             return np.asarray(np.concatenate([1 - second, second], axis=1))
         shares = np.exp(sums - sums.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def calibrated(self, sums: Floats) -> Floats:
+        """The calibrated probability of the second class for its sums (n,)."""
+        assert self.calibration is not None
+        by_share = self.link == "logistic" and self.calibration.response == "predict_proba"
+        return self.calibration.calibrate(np.asarray(expit(sums)) if by_share else sums)
 
     def sum_of(self, number: Floats) -> Floats:
         """The sum for which a number is predicted, of a model that predicts numbers; -inf below all that it can."""
