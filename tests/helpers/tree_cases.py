@@ -235,9 +235,12 @@ def case(rng: Rng, kind: str, task: str) -> Case:
         own = np.asarray(model.predict(frame), dtype=float)
         low, high = np.quantile(own, np.sort(rng.choice([0.05, 0.3, 0.5, 0.7, 0.95], 2, replace=False)))
         low, high = float(low), float(max(high, low + 1e-3))
-        call["against"] = [grace.above(high), grace.below(low), grace.within(low, high), grace.by(float(own.std()) or 1.0)][
-            rng.integers(4)
-        ]
+        call["against"] = [
+            grace.above(high),
+            grace.below(low),
+            grace.within(low, high),
+            grace.by(float(own.std()) or 1.0),
+        ][rng.integers(4)]
     elif call.get("prefer") != "nearest":  # a proof prefers the fewest changes
         call["prove"] = True
     return Case(explainer, model, rows, call)
