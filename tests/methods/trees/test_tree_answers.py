@@ -39,7 +39,7 @@ def test_no_answer_has_fewer_changes_or_is_nearer_in_many_cases(kind: str, task:
         met += kept(drawn(kind, task, seed))
     assert met["answers"] > 5
     assert met["misses"] > 2
-    assert met["open"] <= 0.1 * met["proven"]
+    assert met["open"] <= 0.5 * met["proven"]  # votes that tie
 
 
 @pytest.mark.slow
