@@ -105,6 +105,7 @@ def proven(explainer: grace.Explainer, frame: pd.DataFrame, limits: Limits, aske
     decided = proof == PROVEN
     certified = np.where(decided, np.concatenate([counts(batch) for batch, _ in parts]), np.nan)
     plain, _ = explained(explainer, frame.head(len(proof)), **asked)
+    own, there = counts(plain), np.isfinite(certified)
     distance, nearest = (np.concatenate([getattr(a, name) for a in answers]) for name in ("distance", "nearest"))
     gap = 1 - nearest[success] / distance[success]
     return {
@@ -112,7 +113,8 @@ def proven(explainer: grace.Explainer, frame: pd.DataFrame, limits: Limits, aske
         "decided": float(decided.mean()),
         "impossible": int((decided & ~success).sum()),
         "certified_minimum": mean(certified),
-        "search_there": mean(np.where(np.isfinite(certified), counts(plain), np.nan)),
+        "search_there": mean(np.where(there, own, np.nan)),
+        "search_worse": int((~(own <= certified))[there].sum()),
         "gap_median": float(np.median(gap)) if len(gap) else float("nan"),
         "gap_mean": mean(gap),
         "proof_ms": sum(seconds for _, seconds in parts) / len(proof) * 1e3,
