@@ -17,9 +17,9 @@ def scripts(monkeypatch) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
 
 
-NUMBERS = """fit_s read_s trees leaves features_all rows fidelity features distance alone_ms alone_p90_ms batch_ms asked
-decided impossible certified_minimum search_there search_worse gap_median gap_mean proof_ms box_rows box_fidelity box_features
-box_distance box_alone_ms box_batch_ms features_there distance_there times"""
+NUMBERS = """fit_s read_s trees leaves features_all rows fidelity features distance alone_ms alone_p90_ms batch_ms
+asked decided impossible certified_minimum search_there search_worse gap_median gap_mean proof_ms
+box_rows box_fidelity box_features box_distance box_alone_ms box_batch_ms features_there distance_there times"""
 
 
 def model_line(data: str, model: str, **more: Any) -> dict[str, Any]:
