@@ -76,19 +76,18 @@ def answered(explainer: grace.Explainer, frame: pd.DataFrame, seconds: float, as
     """The answers to rows one by one and in a batch: as many as are answered in some seconds. Also the seconds of each
     row."""
     alone = one_by_one(lambda row: explainer.explain(row, **asked), frame, seconds)
+    line: Line = {"rows": len(alone)}
     if not len(alone):
-        return {"rows": 0}, alone
-    with limit(2 * seconds):
+        return line, alone
+    line |= {"alone_ms": float(np.median(alone) * 1e3), "alone_p90_ms": float(np.quantile(alone, 0.9) * 1e3)}
+    with suppress(TooLong), limit(2 * seconds):
         batch, whole = explained(explainer, frame.head(len(alone)), **asked)
-    line = {
-        "rows": len(alone),
-        "fidelity": float(batch.success.mean()),
-        "features": mean(counts(batch)),
-        "distance": mean(np.where(batch.success, batch.answers.distance, np.nan)),
-        "alone_ms": float(np.median(alone) * 1e3),
-        "alone_p90_ms": float(np.quantile(alone, 0.9) * 1e3),
-        "batch_ms": whole / len(alone) * 1e3,
-    }
+        line |= {
+            "fidelity": float(batch.success.mean()),
+            "features": mean(counts(batch)),
+            "distance": mean(np.where(batch.success, batch.answers.distance, np.nan)),
+            "batch_ms": whole / len(alone) * 1e3,
+        }
     return line, alone
 
 
@@ -105,6 +104,7 @@ def proven(explainer: grace.Explainer, frame: pd.DataFrame, limits: Limits, aske
     decided = proof == PROVEN
     certified = np.where(decided, np.concatenate([counts(batch) for batch, _ in parts]), np.nan)
     plain, _ = explained(explainer, frame.head(len(proof)), **asked)
+    own, there = counts(plain), np.isfinite(certified)
     distance, nearest = (np.concatenate([getattr(a, name) for a in answers]) for name in ("distance", "nearest"))
     gap = 1 - nearest[success] / distance[success]
     return {
@@ -112,7 +112,8 @@ def proven(explainer: grace.Explainer, frame: pd.DataFrame, limits: Limits, aske
         "decided": float(decided.mean()),
         "impossible": int((decided & ~success).sum()),
         "certified_minimum": mean(certified),
-        "search_there": mean(np.where(np.isfinite(certified), counts(plain), np.nan)),
+        "search_there": mean(np.where(there, own, np.nan)),
+        "search_worse": int((~(own <= certified))[there].sum()),
         "gap_median": float(np.median(gap)) if len(gap) else float("nan"),
         "gap_mean": mean(gap),
         "proof_ms": sum(seconds for _, seconds in parts) / len(proof) * 1e3,

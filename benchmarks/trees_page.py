@@ -149,11 +149,11 @@ def reading(lines: pd.DataFrame) -> str:
         if len(part):
             decided = (part.decided * part.asked).sum() / part.asked.sum()
             said.append(f"{share(decided)} of the {part.asked.sum():.0f} rows of {name} with {TREES} trees")
-    more = lines[lines.search_there > lines.certified_minimum + 1e-9]
-    where = "; ".join(f"{r.data}, {r.model}" for r in more.itertuples())
-    found = f"on all but {len(more)} models ({where})" if len(more) else "on every model"
+    worse = lines[lines.search_worse > 0]
+    where = ", ".join(f"{r.search_worse:.0f} of {r.model}, {r.data}" for r in worse.itertuples())
+    found = f"on all but {worse.search_worse.sum():.0f} rows ({where})" if len(worse) else "on every row"
     text = f"The count is proven for {' and '.join(said)}. " if said else ""
-    return text + f"On rows where it is, the search alone changes as few features {found}."
+    return text + f"Where it is, the search alone finds an answer with as few features {found}."
 
 
 def by_table(lines: pd.DataFrame) -> str:
