@@ -94,3 +94,19 @@ def test_ties_that_the_model_decides_leave_a_proof_open() -> None:
     explainer = grace.Explainer(model, frame)
     met = kept(Case(explainer, model, frame.iloc[:4], CALL))
     assert met["misses"] == met["open"] == 4  # one change makes a tie, which goes to the first class
+
+
+def test_the_nearest_of_all_is_proven() -> None:
+    """With prefer="nearest", the bound on the distance is one for any features, and no answer is replaced."""
+    rng = np.random.default_rng(3)
+    train = pd.DataFrame(np.round(rng.normal(size=(150, 4)), 2), columns=list("abcd"))
+    forest = RandomForestClassifier(7, random_state=0).fit(train, (train.a + train.b * train.c > 0).astype(int))
+    explainer = grace.Explainer(forest, train, gamma=1.0, domain="minmax", max_features=3)
+    rows = train.head(15)
+    nearest = explainer.explain(rows, prefer="nearest", prove=True, budget=10)
+    fewest = explainer.explain(rows, prove=True, budget=10)
+    assert nearest.success.all()
+    assert (nearest.answers.distance <= fewest.answers.distance + 1e-9).all()
+    assert (nearest.answers.nearest <= nearest.answers.distance + 1e-9).all()
+    step = sum(0.01 / f.spread for f in explainer.schema.features)  # by which decimals may be farther
+    assert (nearest.answers.distance - nearest.answers.nearest <= step + 1e-9).all()

@@ -197,7 +197,7 @@ def accepted(method: Method, checks: Mapping[str, Any], count: Any) -> Any:
 
 def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, budget: float) -> tuple[Tensor, Tensor]:
     """Prove that no answer with fewer changes exists (for a miss: with at most K). If the prover finds one, it replaces
-    the answer, and the proof is repeated."""
+    the answer, unless the nearest is preferred, and the proof is repeated."""
 
     def is_answer(part: Problem, rows: Tensor) -> Tensor:
         count = (to_native(rows) != to_native(part.rows)).sum(axis=1)
@@ -213,7 +213,8 @@ def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, bu
         max_changes = torch.where(reached[left], count - 1, problem.max_features)
         verdict = prove(part, max_changes, budget)
         proof[left[verdict.status == PROVEN]] = PROVEN
-        smaller = positions(verdict.status == FOUND)
+        kept = reached[left] if problem.prefer == "nearest" else torch.zeros_like(reached[left])
+        smaller = positions((verdict.status == FOUND) & ~kept)
         if len(smaller):
             problems, rows = part.select(smaller), verdict.rows[smaller]
             polished = polish(problems, rows)

@@ -18,7 +18,7 @@ from grace.methods.compiled.threads import over_tasks
 from grace.methods.trees import Arrays, own_work, ready, tree_arrays
 from grace.methods.trees.branch import DONE, advance, begin_row
 from grace.methods.trees.rows import TreeWork
-from grace.methods.trees.search_nodes import LOST, NODES, UNSURE
+from grace.methods.trees.search_nodes import LOST, NODES, UNSURE, limit_moves
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.cancellation import check_cancelled
 from grace.problem.problem import Problem
@@ -86,11 +86,17 @@ def _asked(problem: Problem, i: int, rows: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def least_distance(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor, budget: float) -> Tensor:
-    """The distance (n,) below which no row reaches the goal that changes only features changed in `contrast`."""
-    changed = (contrast != problem.rows).numpy() & problem.free.numpy()
+    """The distance (n,) below which no row reaches the goal that changes only features changed in `contrast`; or, if
+    the nearest answers of all are preferred, at most K of any features."""
     n, d = problem.rows.shape
+    changed = problem.free.numpy()
+    count = np.full(n, problem.max_features)
+    if problem.prefer != "nearest":
+        changed = changed & (contrast != problem.rows).numpy()
+        count = changed.sum(axis=1)
     arrays = tree_arrays(problem, ensemble)
-    widest = max(1, int(changed.sum(axis=1).max())) if n else 1
+    widest = max(1, int(count.max())) if n else 1
+    own = problem.space.distance(problem.rows, contrast)
     least, square = np.zeros(n), problem.space.norm == "l2"
     ready()
 
@@ -98,7 +104,9 @@ def least_distance(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor, b
         work, until = own_work(arrays[0], arrays[2], d, widest), time.thread_time() + budget
         s = work.search
         s.free[:] = changed[i]
-        begin_row(*arrays, i, max(1, int(changed[i].sum())), s)
+        begin_row(*arrays, i, max(1, int(count[i])), s)
+        s.best[0] = float(own[i]) ** 2 if square else float(own[i])
+        limit_moves(*arrays[2:], i, s)
         code = DONE + 1
         while code != DONE and time.thread_time() < until and not stop.is_set():
             check_cancelled()
@@ -108,5 +116,4 @@ def least_distance(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor, b
         least[i] = np.sqrt(bound) if square else bound
 
     over_tasks(list(range(n)), decide)
-    own = problem.space.distance(problem.rows, contrast)
     return torch.minimum(torch.from_numpy(least), own)
