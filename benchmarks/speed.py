@@ -13,6 +13,7 @@ import argparse
 import ctypes
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -142,7 +143,7 @@ def beside_floor(explainer: grace.Explainer, rows: pd.DataFrame, method: str, ba
 
 
 def steps_of(work: Callable[[], object]) -> float:
-    """How many rows the model's slopes are worked out for."""
+    """How many rows the model's slopes are worked out for; counted in plain operations, as compiled code does not."""
     count, usual = 0.0, TorchModel.slopes
 
     def slopes(self: TorchModel, rows: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
@@ -158,6 +159,8 @@ def steps_of(work: Callable[[], object]) -> float:
 
     with ExitStack() as patched:
         patched.enter_context(mock.patch.object(TorchModel, "slopes", slopes))
+        for module in (sys.modules["grace.methods.walk"], sys.modules["grace.methods.search"]):
+            patched.enter_context(mock.patch.object(module, "is_compiled", return_value=False))
         if torch.cuda.is_available():
             from grace.methods import walk_triton
 

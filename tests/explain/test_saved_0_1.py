@@ -87,7 +87,15 @@ def test_what_was_saved_gives_the_same_answers(folder: Path, place: int) -> None
     call, answers = kept["calls"][place]["call"], kept["calls"][place]["answers"]
     assert call == CALLS[folder.name][place]
     found = json.loads(json.dumps(said(grace.load(folder), pd.DataFrame(kept["rows"]), call)))
-    assert [rounded(a) for a in found] == [rounded(a) for a in answers]
+    for now, then in zip(map(rounded, found), map(rounded, answers), strict=True):
+        assert now == then or (folder == MODEL and is_better(now, then))
+
+
+def is_better(now: dict[str, Any], then: dict[str, Any]) -> bool:
+    """Whether an answer to the same question has fewer changes, or is nearer: trees are searched exactly since then."""
+    same = all(now[k] == then[k] for k in ("original_class", "contrast_class", "before"))
+    fewer, nearer = len(now["changes"]) < len(then["changes"]), float(now["distance"][0]) < float(then["distance"][0])
+    return same and (fewer or nearer)
 
 
 def test_what_was_declared_is_still_there() -> None:

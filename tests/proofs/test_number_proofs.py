@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.neighbors import KNeighborsRegressor
 
 import grace
 from grace.models import Network, TorchModel
@@ -235,7 +235,7 @@ def test_what_no_number_reaches(against: object, verdict: str) -> None:
 
 def test_models_without_layers_have_no_proofs() -> None:
     frame = mixed(0)[["a", "b", "c"]]
-    model = DecisionTreeRegressor(max_depth=3).fit(frame, frame["a"] + frame["b"])
+    model = KNeighborsRegressor().fit(frame, frame["a"] + frame["b"])
     explainer = grace.Explainer(model, frame.assign(y=frame["a"] + frame["b"]), target="y")
     with pytest.raises(grace.GraceError, match="a proof needs a network"):
         explainer.explain(frame.head(1), against=grace.above(1.0), prove=True)

@@ -31,7 +31,11 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
     """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, giving up
     on a row after `budget` seconds of work."""
     ensemble = tree_ensemble(problem.model)
-    network = network_of(problem) if ensemble is None else None
+    if ensemble is not None:
+        from grace.proofs.trees import prove_trees  # numba takes a second to import
+
+        return prove_trees(problem, ensemble, most, budget)
+    network = network_of(problem)
     endless = problem.free & problem.space.is_numeric & ~torch.isfinite(problem.high - problem.low)
     if endless.any():
         schema, place = problem.model.schema, int(endless.any(dim=0).nonzero()[0])
@@ -40,11 +44,6 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
             "feature {name!r} has no finite range, which a proof needs; give it low and high in the schema", name=name
         )
     most = most.to(problem.rows.device)
-    if ensemble is not None:
-        from grace.proofs.trees import prove_trees  # numba takes a second to import
-
-        return prove_trees(problem, ensemble, most, budget)
-    assert network is not None
     if problem.rows.device.type != "cpu":
         return prove_batched(problem, network, most, budget)
     from grace.proofs.compiled import prove_compiled  # numba takes a second to import
