@@ -55,6 +55,7 @@ def picture(lines: pd.DataFrame, path: Path) -> None:
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context({"svg.hashsalt": "grace", "font.size": 9, "svg.fonttype": "none"}):
@@ -62,6 +63,8 @@ def picture(lines: pd.DataFrame, path: Path) -> None:
         for axis, (what, (against, words)) in zip(axes, PANELS.items(), strict=True):
             part = lines[lines.grows == what].sort_values(against)
             axis.set(xscale="log", yscale="log", xlabel=words)
+            for scale in (axis.xaxis, axis.yaxis):
+                scale.set_minor_formatter(NullFormatter())  # labels between powers of ten would overlap
             if len(part):
                 x, y = part[against].to_numpy(float), part["seconds"].to_numpy(float)
                 middle = np.exp(np.log(y).mean() - np.log(x).mean())
