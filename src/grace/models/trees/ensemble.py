@@ -16,7 +16,7 @@ from grace.schema.features import Floats
 LINK = {"float32": 2e-6, "float64": 1e-12}  # by how much rounding of what follows the sums may move a margin
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TreeEnsemble:
     """Trees, the link from their sums to what the model predicts (see `nodes.LINKS`), and the precision in which its
     library adds up. Of two classes, the last sum may be calibrated."""
@@ -25,6 +25,10 @@ class TreeEnsemble:
     link: str
     precision: str
     calibration: Calibration | None = None
+
+    def __repr__(self) -> str:
+        leaves = int((self.trees.feature < 0).sum())
+        return f"<TreeEnsemble: {len(self.trees.roots):,} trees with {leaves:,} leaves, {self.link}>"
 
     @cached_property
     def rounding(self) -> float:

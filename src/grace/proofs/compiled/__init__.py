@@ -10,9 +10,7 @@ tree      branch and bound of a row
 
 from __future__ import annotations
 
-import os
 import time
-from concurrent.futures import wait
 from functools import cache
 from threading import Event
 
@@ -23,7 +21,7 @@ from torch import Tensor
 from grace.methods.compiled import Arrays, column_arrays, compiling, goal_arrays
 from grace.methods.compiled.goal import RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Table
-from grace.methods.compiled.threads import pool
+from grace.methods.compiled.threads import over_tasks
 from grace.models.compiled import Layers, layers_of
 from grace.models.relu import ReluNetwork
 from grace.problem.cancellation import check_cancelled
@@ -35,7 +33,6 @@ from grace.proofs.compiled.tree import CANDIDATE, CLOSED, advance
 from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts
 
 SLICE = 1e8  # products between two looks at the clock, a few hundredths of a second
-PATIENCE = 0.05  # seconds between two looks at whether the work is given up
 
 
 def prove_compiled(problem: Problem, network: ReluNetwork, most: Tensor, budget: float) -> Verdicts:
@@ -49,9 +46,9 @@ def prove_compiled(problem: Problem, network: ReluNetwork, most: Tensor, budget:
     net, largest = network.compiled, min(d, max(1, int(most.max())))
     spare = [(search(net, d, largest), line_work(net)) for _ in range(threads)]
     status, nodes, seconds = np.full(n, PROVEN), np.zeros(n, dtype=np.int64), np.zeros(n)
-    found, stop = problem.rows.numpy().copy(), Event()
+    found = problem.rows.numpy().copy()
 
-    def decide(i: int) -> None:
+    def decide(i: int, stop: Event) -> None:
         (work, lines), begun = spare.pop(), time.thread_time()
         status[i] = decide_row(problem, arrays, aims, i, int(most[i]), budget, work, lines, stop)
         if status[i] == FOUND:
@@ -59,19 +56,7 @@ def prove_compiled(problem: Problem, network: ReluNetwork, most: Tensor, budget:
         nodes[i], seconds[i] = work.state[NODES], time.thread_time() - begun
         spare.append((work, lines))
 
-    if threads == 1:
-        for i in asked:
-            decide(i)
-    else:
-        tasks = [pool(os.getpid(), threads).submit(decide, i) for i in asked]
-        try:
-            while wait(tasks, timeout=PATIENCE).not_done:
-                check_cancelled()
-        finally:
-            stop.set()
-            wait(tasks)
-        for task in tasks:
-            task.result()
+    over_tasks(asked, decide)
     bound = np.where(status == OPEN, np.inf, 0.0)
     return Verdicts(*(torch.from_numpy(part) for part in (status, found, bound, nodes, seconds)))
 
