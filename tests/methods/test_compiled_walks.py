@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -189,6 +189,7 @@ def test_neighbours_beside_an_outlier() -> None:
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(2, 5), st.floats(0.01, 100), st.booleans())
 @settings(max_examples=60)
+@example(2, 2, 2, 87.5625, True)
 def test_the_logistic_model_is_optimal(seed: int, features: int, classes: int, scale: float, sure: bool) -> None:
     """The loss is convex, with a curvature of at least 1 in W: W is as near to the minimum as its slope is small.
     Points many spreads apart may use up the steps, but never raise the loss."""

@@ -71,11 +71,22 @@ def fit_logistic(fit: LogisticFit, count: int) -> None:
             after = loss(fit, count, size)
         if not after <= before + 1e-12 * abs(before):
             return
+        move(fit, count, size)
+        after = loss(fit, count, 0.0)  # by products that are computed anew: those of the step may have lost all digits
+        if not after <= before + 1e-9 * abs(before):
+            move(fit, count, -size)
+            return
         before = after
-        for k in range(classes):
-            fit.b[k] += size * fit.step_b[k]
-            add(fit.a[k, :count], size, fit.step[k, :count])
-            add(fit.ga[k, :count], size, fit.gstep[k, :count])
+
+
+@inlined
+def move(fit: LogisticFit, count: int, size: float) -> None:
+    """Take so much of the step."""
+    for k in range(len(fit.b)):
+        fit.b[k] += size * fit.step_b[k]
+        add(fit.a[k, :count], size, fit.step[k, :count])
+        for i in range(count):
+            fit.ga[k, i] = dot(fit.gram[i, :count], fit.a[k, :count])
 
 
 @inlined
@@ -134,7 +145,10 @@ def conjugate_gradients(fit: LogisticFit, count: int, square: float) -> None:
             fit.step[k, i] = fit.gstep[k, i] = 0.0
             fit.direction[k, i], fit.gdirection[k, i] = fit.rest[k, i], fit.grest[k, i]
     for _ in range(CONJUGATE_STEPS):
-        length = square / curvature(fit, count)
+        bend = curvature(fit, count)
+        if not bend > 0.0:  # rounding is all that is left
+            return
+        length = square / bend
         for k in range(classes):
             add(fit.step[k, :count], length, fit.direction[k, :count])
             add(fit.gstep[k, :count], length, fit.gdirection[k, :count])
