@@ -78,13 +78,24 @@ def scores_along(
         n, follow, lambda: FollowWork(np.empty(net.units[-1]), np.empty(room), np.empty((room, classes)), scratch(net))
     )
     left = np.flatnonzero(counts < 0)
-    if len(left) == 0:
-        most = int(counts.max()) if n else 1
-        return points[:, :most], scores[:, :most]
-    others = scores_along(net, rows[left], column[left], low[left], high[left], 4 * room)
-    wide = max(room, others[0].shape[1])
-    points = np.pad(points, ((0, 0), (0, wide - room)), mode="edge")
-    scores = np.pad(scores, ((0, 0), (0, wide - room), (0, 0)), mode="edge")
-    points[left] = np.pad(others[0], ((0, 0), (0, wide - others[0].shape[1])), mode="edge")
-    scores[left] = np.pad(others[1], ((0, 0), (0, wide - others[1].shape[1]), (0, 0)), mode="edge")
-    return points, scores
+    others = scores_along(net, rows[left], column[left], low[left], high[left], 4 * room) if len(left) else None
+    return joined_lines(points, scores, counts, others)
+
+
+def joined_lines(
+    points: Floats, values: Floats, counts: Ints, others: tuple[Floats, Floats] | None
+) -> tuple[Floats, Floats]:
+    """The points (n, P) of lines and the values (n, P, k) there, as wide as the longest line. `others` are the lines
+    without room for all, whose count is -1, with more room; shorter lines repeat their last point."""
+    if others is None:
+        most = int(counts.max()) if len(counts) else 1
+        return points[:, :most], values[:, :most]
+    wide, left = max(points.shape[1], others[0].shape[1]), counts < 0
+    points, values = (_widened(part, wide) for part in (points, values))
+    points[left], values[left] = (_widened(part, wide) for part in others)
+    return points, values
+
+
+def _widened(part: Floats, wide: int) -> Floats:
+    """Lines (n, P, ...) with their last point repeated."""
+    return np.pad(part, ((0, 0), (0, wide - part.shape[1]), *[(0, 0)] * (part.ndim - 2)), mode="edge")

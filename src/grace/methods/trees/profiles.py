@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from grace.methods.compiled.profiles import joined_lines
 from grace.methods.compiled.threads import over_rows
 from grace.methods.trees.steps import Steps, staircase, steps_arrays
 from grace.models.compiled import Floats, Ints, compiled
@@ -56,13 +57,5 @@ def sums_along(
 
     over_rows(n, follow, lambda: steps_arrays(trees))
     left = np.flatnonzero(counts < 0)
-    if len(left) == 0:
-        most = int(counts.max()) if n else 1
-        return points[:, :most], sums[:, :most]
-    others = sums_along(trees, rows[left], column[left], low[left], high[left], 4 * room)
-    wide = max(room, others[0].shape[1])
-    points = np.pad(points, ((0, 0), (0, wide - room)), mode="edge")
-    sums = np.pad(sums, ((0, 0), (0, wide - room), (0, 0)), mode="edge")
-    points[left] = np.pad(others[0], ((0, 0), (0, wide - others[0].shape[1])), mode="edge")
-    sums[left] = np.pad(others[1], ((0, 0), (0, wide - others[1].shape[1]), (0, 0)), mode="edge")
-    return points, sums
+    others = sums_along(trees, rows[left], column[left], low[left], high[left], 4 * room) if len(left) else None
+    return joined_lines(points, sums, counts, others)
