@@ -39,7 +39,7 @@ def prove_trees(problem: Problem, ensemble: TreeEnsemble, most: Tensor, budget: 
     def decide(i: int, stop: Event) -> None:
         work, begun = own_work(arrays[0], arrays[2], d, widest), time.thread_time()
         work.search.region.counts[0] = 0
-        status[i], row = _decide(problem, arrays, i, int(most[i]), begun + budget, work, stop)
+        status[i], row = decide_row(problem, arrays, i, int(most[i]), begun + budget, work, stop)
         if row is not None:
             found[i] = row
         nodes[i], seconds[i] = work.search.region.counts[0], time.thread_time() - begun
@@ -49,7 +49,7 @@ def prove_trees(problem: Problem, ensemble: TreeEnsemble, most: Tensor, budget: 
     return Verdicts(*(torch.from_numpy(part) for part in (status, found, bound, nodes, seconds)))
 
 
-def _decide(
+def decide_row(
     problem: Problem, arrays: Arrays, i: int, most: int, until: float, work: TreeWork, stop: Event
 ) -> tuple[int, np.ndarray | None]:
     """The verdict on a row, and the answer that was found."""
