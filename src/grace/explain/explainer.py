@@ -14,6 +14,7 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.explain.batching import answer_within, queries_so_far, rows_at_once
 from grace.explain.explanations import Explanations
+from grace.explain.profile import Profiles
 from grace.explain.solve import answer
 from grace.methods import METHODS, check_protected
 from grace.models import Model, wrap
@@ -251,6 +252,10 @@ class Explainer:
         call["rules"] = rules
         extra = extra_of(schema, frame)
         return Explanations(self, answers, schema, frame.index, call, query_count, filled, required.consequences, extra)
+
+    def profile(self, rows: Any, **call: Any) -> Profiles:
+        """What each feature of each row would do alone; arguments as for `explain`."""
+        return self.explain(rows, **call).profile()
 
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from grace.explain.explainer import Explainer
+    from grace.explain.profile import Profiles
 
 
 def _nth(compute: Callable[[], Sequence[Mapping[str, Any]]], k: int) -> Callable[[], Mapping[str, Any]]:
@@ -178,6 +179,12 @@ class Explanations:
         """How typical each contrastive row is of its class: the share of training rows of the class that are less
         typical; NaN where there is none."""
         return plausibility(self.explainer._view, self.answers)
+
+    def profile(self) -> Profiles:
+        """What each feature of each row would do alone, over its whole domain: see `Profile`."""
+        from grace.explain.profiling import profile_batch
+
+        return profile_batch(self)
 
     def to_frame(self, **how: Unpack[TextOptions]) -> pd.DataFrame:
         """One line per answer, see `answer_table`; `how` are arguments of `Explanation.text`."""

@@ -9,6 +9,7 @@ between its points.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from grace.models.predictor import Predictor, tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.budget import at_once
-from grace.problem.goal import Against, Flip, Goal
+from grace.problem.goal import Against, Flip
 from grace.problem.problem import Problem
 
 GRID = 48  # values of a black box's range, evenly spread
@@ -76,6 +77,17 @@ class Profiles:
         return low.gather(1, place)[:, 0], high.gather(1, place)[:, 0]
 
 
+@dataclass(frozen=True)
+class ScoreLines:
+    """The scores (N, P, classes) at values (N, P) of one number each, in rising order; `exact` if they are linear
+    between two of them, `steps` if these are both ends of every step."""
+
+    points: Tensor
+    scores: Tensor
+    exact: bool
+    steps: bool
+
+
 def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
     """Lines through rows (N, d), one per row of the problem, along a numeric feature (N,) each. For a class, the margin
     is that of the class that the row itself has."""
@@ -84,32 +96,40 @@ def profiles_of(problem: Problem, rows: Tensor, column: Tensor) -> Profiles:
     if isinstance(goal, Flip):
         chosen = torch.where(goal.decided(scores), scores.argmax(dim=1), goal.margins(scores).argmax(dim=1))
         goal = Against(chosen, goal.confidence, goal.shift)
+    linear = isinstance(goal, Against) or problem.model.task == "regression"
+    parts, exact, steps = [], True, False
+    for here in _chunks(problem, rows):
+        lines = score_lines(problem.select(here), rows[here], column[here], linear)
+        exact, steps = lines.exact, lines.steps
+        parts.append((lines.points, goal.select(here).margin(lines.scores)))
+    most = max((points.shape[1] for points, _ in parts), default=1)
+    empty = rows.new_zeros(0, most)
+    points, margin = (torch.cat([_padded(p[i], most) for p in parts]) if parts else empty for i in (0, 1))
+    return Profiles(column, points, margin, problem.model.tolerance, exact, steps)
+
+
+def _chunks(problem: Problem, rows: Tensor) -> Iterator[Tensor]:
+    """The positions of as many rows at a time as fit into memory."""
+    known = relu_network(problem.model) is not None or tree_ensemble(problem.model) is not None
+    line_bytes = 8 * ASKED * (1 if known else rows.shape[1])
+    step = max(1, at_once(CHUNK_BYTES, rows.device) // line_bytes)
+    return iter(torch.split(torch.arange(len(rows), device=rows.device), step))
+
+
+def score_lines(problem: Problem, rows: Tensor, column: Tensor, linear: bool = True) -> ScoreLines:
+    """Lines through rows (N, d), one per row of the problem, along a numeric feature (N,) each; of a network on a grid
+    unless what is to be read off them is `linear` in the scores."""
     low, high, value = (t.gather(1, column[:, None]) for t in (problem.low, problem.high, rows))
     room = FARTHEST * problem.space.spread[column][:, None]
     low, high = torch.maximum(low, value - room), torch.minimum(high, value + room)
-    network, ensemble = relu_network(problem.model), tree_ensemble(problem.model)
-    exact = network is not None and (isinstance(goal, Against) or problem.model.task == "regression")
-    exact = exact or ensemble is not None
-    line_bytes = 8 * ASKED * (1 if exact else problem.rows.shape[1])
-    parts = []
-    for here in torch.split(
-        torch.arange(len(rows), device=rows.device), max(1, at_once(CHUNK_BYTES, rows.device) // line_bytes)
-    ):
-        ends = (low[here], high[here], value[here])
-        if exact:
-            if ensemble is not None:
-                points, scores = _steps(ensemble, problem.model, rows[here], column[here], *ends)
-            else:
-                assert network is not None
-                points, scores = _exact(network, rows[here], column[here], *ends)
-            margin = goal.select(here).margin(scores)
-        else:
-            points = _grid(problem, column[here], *ends)
-            margin = _asked(problem.select(here), goal.select(here), rows[here], column[here], points)
-        parts.append((points, margin))
-    most = max((points.shape[1] for points, _ in parts), default=1)
-    points, margin = (torch.cat([_padded(p[i], most) for p in parts]) if parts else low.expand(0, most) for i in (0, 1))
-    return Profiles(column, points, margin, problem.model.tolerance, exact, ensemble is not None)
+    ensemble = tree_ensemble(problem.model)
+    if ensemble is not None:
+        return ScoreLines(*_steps(ensemble, problem.model, rows, column, low, high, value), exact=True, steps=True)
+    network = relu_network(problem.model)
+    if network is not None and linear:
+        return ScoreLines(*_exact(network, rows, column, low, high, value), exact=True, steps=False)
+    points = _grid(problem, column, low, high, value)
+    return ScoreLines(points, _asked(problem, rows, column, points), exact=False, steps=False)
 
 
 def _exact(
@@ -163,8 +183,8 @@ def _grid(problem: Problem, column: Tensor, low: Tensor, high: Tensor, value: Te
     return torch.cat([points.clamp(low, high), value], dim=1).sort(dim=1).values
 
 
-def _asked(problem: Problem, goal: Goal, rows: Tensor, column: Tensor, points: Tensor) -> Tensor:
-    """The margins (N, P) of rows with points in the place of one feature."""
+def _asked(problem: Problem, rows: Tensor, column: Tensor, points: Tensor) -> Tensor:
+    """The scores (N, P, classes) of rows with points in the place of one feature."""
     tried = rows[:, None].repeat(1, points.shape[1], 1)
     tried.scatter_(2, column[:, None, None].expand(-1, points.shape[1], 1), points[:, :, None])
-    return goal.margin(problem.scores(tried))
+    return problem.scores(tried)

@@ -17,6 +17,7 @@ from grace.errors import GraceError
 from grace.schema import words
 from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.formatting import decimal
+from grace.text.decision_facts import AloneFacts, SetFacts, SufficientFacts
 from grace.text.precision import Difference, NewCategory, Replacement
 
 FORMS = ("had", "because", "typical")
@@ -151,6 +152,15 @@ class Language(Protocol):
 
     def note(self, remark: Mapping[str, Any], feature: Feature | None) -> str:
         """A remark about the row or one of its features; see `Explanation.remarks`."""
+
+    def alone(self, facts: AloneFacts) -> str:
+        """Which features could have changed the prediction alone, and which could not."""
+
+    def sets(self, facts: SetFacts) -> str:
+        """How many sets of features could have changed the prediction."""
+
+    def sufficient(self, facts: SufficientFacts) -> str:
+        """Which features entail the prediction, whatever the others are."""
 
 
 def names() -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """German: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
+from grace.text.languages.de.decisions import alone, sets, sufficient
 from grace.text.languages.de.errors import ERRORS
 from grace.text.languages.de.interface import PAGE, PICTURES
 from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, sure
@@ -26,6 +27,7 @@ __all__ = [
     "SCREEN",
     "TEMPLATES",
     "WORDS",
+    "alone",
     "amount",
     "cutoff",
     "failed",
@@ -40,5 +42,7 @@ __all__ = [
     "number",
     "one_change",
     "reason",
+    "sets",
+    "sufficient",
     "sure",
 ]

@@ -1,5 +1,6 @@
 """English: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
+from grace.text.languages.en.decisions import alone, sets, sufficient
 from grace.text.languages.en.interface import PAGE, PICTURES
 from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
 from grace.text.languages.en.sentences import TEMPLATES
@@ -28,6 +29,7 @@ __all__ = [
     "TEMPLATES",
     "TIMES",
     "WORDS",
+    "alone",
     "amount",
     "cutoff",
     "failed",
@@ -43,6 +45,8 @@ __all__ = [
     "one_change",
     "positive",
     "reason",
+    "sets",
+    "sufficient",
     "sure",
 ]
 

@@ -1,0 +1,183 @@
+"""Computes profiles: the lines of all features of rows, the values that flip, and proofs that none do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from grace.explain.answer_parts import cell_of
+from grace.explain.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, UNDECIDED, FeatureProfile, Profile, Profiles
+from grace.explain.questions import problem_of
+from grace.explain.row_context import RowContext, row_contexts
+from grace.methods.profiles import score_lines
+from grace.methods.spans import reaching_spans, sayable
+from grace.problem.goal import Between, ClassGoal
+from grace.problem.problem import Problem
+from grace.proofs.prover import PROVEN
+from grace.proofs.sets import set_prover
+from grace.schema.features import Categorical, Feature, Floats, Value
+
+if TYPE_CHECKING:
+    from grace.explain.explanations import Explanations
+
+LINES = 2048  # followed at a time
+SHOWN = 200  # values of a line that are kept
+SECONDS = 1.0  # that the proof for one feature may take
+
+Line = tuple[str, Floats, Floats]
+"""The kind of a line, values, and points."""
+
+
+def profile_batch(batch: Explanations) -> Profiles:
+    """The profiles of all rows of a batch."""
+    problem, contexts = problem_of(batch), row_contexts(batch)
+    classes = list(batch.explainer.model.classes)
+    towards = np.array([0 if c.task == "regression" else classes.index(c.contrast_class) for c in contexts])
+    step = max(1, LINES // max(1, len(batch.schema)))
+    parts: list[Profile] = []
+    for begin in range(0, len(contexts), step):
+        here = torch.arange(begin, min(begin + step, len(contexts)))
+        part = _Part(problem.select(here), batch.schema.features, towards[here.numpy()])
+        parts += part.profiles(contexts[begin : begin + step])
+    return Profiles(parts, batch.index.tolist())
+
+
+class _Part:
+    """Some rows of a batch: the lines and spans of their features."""
+
+    def __init__(self, problem: Problem, features: tuple[Feature, ...], towards: np.ndarray) -> None:
+        self.problem, self.features, self.towards = problem, features, towards
+        self.free = problem.free.cpu().numpy()
+        self.lines: dict[tuple[int, int], Line] = {}
+        self.spans: dict[tuple[int, int], list[tuple[float, float]]] = {}
+        self.chosen: dict[tuple[int, int], list[int]] = {}
+        scores = problem.scores(problem.rows)
+        self.start = self._lead(scores[:, None], torch.arange(len(problem)))[:, 0]
+        self._numbers()
+        for j in problem.space.categorical:
+            self._categories(j)
+        self.verdicts = self._verdicts()
+
+    def _lead(self, scores: torch.Tensor, row: torch.Tensor) -> Floats:
+        """How far the class towards which points lead is ahead of the row's own (N, P); a goal's margin where there
+        are no such two classes."""
+        goal = self.problem.goal
+        if isinstance(goal, ClassGoal) and scores.shape[2] == self.problem.model.width:
+            own = self.problem.scores(self.problem.rows).argmax(dim=1)[row]
+            pair = torch.stack([torch.from_numpy(self.towards)[row], own], dim=1)[:, None].expand(
+                -1, scores.shape[1], 2
+            )
+            ahead = scores.gather(2, pair)
+            return (ahead[..., 0] - ahead[..., 1]).cpu().numpy()
+        return goal.select(row).margin(scores).cpu().numpy()
+
+    def _points(self, lead: Floats, row: np.ndarray) -> Floats:
+        """Leads (N, P) as points: 0 at the row itself, and 100 where there is no lead any more."""
+        start = self.start[row][:, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(start < 0, 100 * (lead - start) / -start, 0.0)
+
+    def _numbers(self) -> None:
+        """The lines of all numbers, and the spans in which they reach the goal."""
+        numeric = self.problem.space.is_numeric.cpu().numpy()
+        row, column = (torch.from_numpy(part) for part in np.nonzero(self.free & numeric))
+        if len(row) == 0:
+            return
+        part = self.problem.select(row)
+        lines = score_lines(part, part.rows, column)
+        goal, at = part.goal, (row.tolist(), column.tolist())
+        spans, _ = sayable(part, column.numpy(), reaching_spans(lines, goal, self.problem.model.tolerance))
+        keep = self._checked(part, column, spans)
+        for n, low, high in zip(*(list(s[keep]) for s in spans), strict=True):
+            self.spans.setdefault((at[0][n], at[1][n]), []).append((float(low), float(high)))
+        kind = "steps" if lines.steps else "line" if lines.exact else "grid"
+        points = self._points(self._lead(lines.scores, row), row.numpy())
+        for n, (i, j) in enumerate(zip(*at, strict=True)):
+            self.lines[i, j] = (kind, *thinned(lines.points[n].cpu().numpy(), points[n]))
+
+    def _checked(self, part: Problem, column: torch.Tensor, spans: Any) -> np.ndarray:
+        """Which spans (M,) the model itself confirms at both ends."""
+        line = torch.from_numpy(spans.line)
+        tried, at = part.rows[line], column[line][:, None]
+        right = np.ones(len(line), dtype=bool)
+        for end in (spans.low, spans.high):
+            rows = tried.scatter(1, at, torch.from_numpy(end)[:, None].to(tried))
+            right &= part.select(line).reached(rows).cpu().numpy()
+        return right
+
+    def _categories(self, j: int) -> None:
+        """The points of all categories of a feature that may be chosen, and those that reach the goal."""
+        problem, rows = self.problem, np.flatnonzero(self.free[:, j])
+        codes = problem.space.choices[j]
+        if len(rows) == 0:
+            return
+        row = torch.from_numpy(rows)
+        tried = problem.rows[row][:, None].repeat(1, len(codes), 1)
+        tried[:, :, j] = codes.to(tried.dtype)
+        part = problem.select(row)
+        scores = part.scores(tried)
+        allowed = problem.space.between(j, part.low, part.high) & (codes != part.rows[:, [j]])
+        reached = ((part.goal.margin(scores) >= problem.model.tolerance) & allowed).cpu().numpy()
+        points = self._points(self._lead(scores, row), rows)
+        for n, i in enumerate(rows.tolist()):
+            may = allowed[n].cpu().numpy()
+            self.lines[i, j] = ("categories", codes.cpu().numpy()[may].astype(float), points[n][may])
+            self.chosen[i, j] = codes.cpu().numpy()[reached[n]].tolist()
+
+    def _verdicts(self) -> dict[tuple[int, int], str]:
+        """Of each feature that may change. A proof is tried where no value that flips is known."""
+        pairs = [(i, j) for i, j in np.argwhere(self.free).tolist()]
+        flips = {pair for pair in pairs if self.spans.get(pair) or self.chosen.get(pair)}
+        out = {pair: FLIPS if pair in flips else NONE_FOUND for pair in pairs}
+        plain = self.problem.origin is None and isinstance(self.problem.goal, ClassGoal | Between)
+        prover = set_prover(self.problem, 1) if plain else None
+        if prover is None:
+            return out
+        for i, j in out.keys() - flips:
+            alone = np.arange(self.free.shape[1]) == j
+            out[i, j] = CANNOT if prover.decide(i, alone, 1, SECONDS)[0] == PROVEN else UNDECIDED
+        return out
+
+    def profiles(self, contexts: list[RowContext]) -> list[Profile]:
+        rows = self.problem.rows.cpu().numpy()
+        return [self._profile(context, i, rows[i]) for i, context in enumerate(contexts)]
+
+    def _profile(self, about: RowContext, i: int, row: Floats) -> Profile:
+        found = [self._feature(i, j, feature, row[j]) for j, feature in enumerate(self.features)]
+        return Profile(about, tuple(sorted(found, key=lambda f: (f.verdict == FIXED, -f.most_points))))
+
+    def _feature(self, i: int, j: int, feature: Feature, code: float) -> FeatureProfile:
+        value = cell_of(feature, code)
+        if (i, j) not in self.lines:
+            return FeatureProfile(feature, value, "categories" if isinstance(feature, Categorical) else "line")
+        kind, codes, points = self.lines[i, j]
+        values: tuple[Value | None, ...] = tuple(codes.tolist())
+        if isinstance(feature, Categorical):
+            values = tuple(cell_of(feature, c) for c in codes)
+        return FeatureProfile(
+            feature=feature,
+            value=value,
+            kind=kind,
+            values=tuple("" if v is None else v for v in values),
+            points=tuple(points.round(4).tolist()),
+            spans=tuple(self.spans.get((i, j), ())),
+            categories=tuple(feature.categories[c] for c in self.chosen.get((i, j), ()))
+            if isinstance(feature, Categorical)
+            else (),
+            verdict=self.verdicts.get((i, j), FIXED),
+        )
+
+
+def thinned(values: Floats, points: Floats) -> tuple[Floats, Floats]:
+    """A line without repeated values, and of a long one the lowest and highest point of every section."""
+    keep = np.concatenate([[True], (np.diff(values) != 0) | (np.diff(points) != 0)])
+    values, points = values[keep], points[keep]
+    if len(values) <= SHOWN:
+        return values, points
+    sections = np.array_split(np.arange(len(values)), SHOWN // 2 - 1)
+    ends = {0, len(values) - 1}
+    picked = ends.union(*({int(s[points[s].argmin()]), int(s[points[s].argmax()])} for s in sections))
+    order = np.array(sorted(picked))
+    return values[order], points[order]

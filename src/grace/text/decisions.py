@@ -1,0 +1,98 @@
+"""Texts about how a model decides about a row: its profile, its reasons, and what suffices for its class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from grace.schema.columns import date_text, is_date
+from grace.schema.features import Categorical, Feature, Numeric
+from grace.schema.formatting import decimal
+from grace.text import languages
+from grace.text.decision_facts import AloneFacts, Interval, Prediction, Values
+from grace.text.sentence import category, value
+from grace.text.vocabulary import class_words, feature_in, predicted, range_words, row_words
+
+if TYPE_CHECKING:
+    from grace.explain.profile import FeatureProfile, Profile
+    from grace.explain.row_context import RowContext
+
+NAMED = 5  # features that are named with their values; of others the number is given
+
+
+def prediction_of(about: RowContext) -> Prediction:
+    code, language = about.words.language, languages.load(about.words.language)
+    words = row_words(about.words, code, about.task)
+    towards = ""
+    if about.wanted is not None:
+        before, towards = (
+            predicted(float(about.original_class), about.wanted, language),
+            range_words(about.wanted, language),
+        )
+    else:
+        before = class_words(about.words, about.original_class, code, about.task)
+        if about.asked is not None and len(about.classes) > 2:
+            towards = class_words(about.words, about.asked, code, about.task)
+    within = "own" if about.own_ranges else about.domain
+    return Prediction(words["row"], words["verb"], before, within, towards, about.wanted is not None)
+
+
+def in_words(about: RowContext, feature: Feature) -> Feature:
+    """The feature with a noun that can be said, also where its schema has no words."""
+    return feature_in(feature, about.words.language, about.words.language)
+
+
+def profile_text(profile: Profile) -> str:
+    """Which features could have changed the prediction alone, to which values, and which could not."""
+    about = profile.about
+    language = languages.load(about.words.language)
+    flips = profile.with_verdict("flips")
+
+    def named(verdict: str) -> tuple[Feature, ...]:
+        return tuple(in_words(about, f.feature) for f in profile.with_verdict(verdict))
+
+    facts = AloneFacts(
+        prediction=prediction_of(about),
+        total=sum(f.verdict != "fixed" for f in profile.features),
+        flips=tuple(values_of(about, f) for f in flips[:NAMED]),
+        more=max(0, len(flips) - NAMED),
+        cannot=named("cannot"),
+        none_found=named("none found"),
+        undecided=named("undecided"),
+    )
+    return language.alone(facts)
+
+
+def values_of(about: RowContext, profile: FeatureProfile) -> Values:
+    """The values with which a feature flips the prediction, in words."""
+    feature, code = in_words(about, profile.feature), about.words.language
+    if isinstance(feature, Categorical):
+        return Values(feature, labels=tuple(category(feature, c, code) for c in profile.categories))
+    if is_date(feature):
+        labels = (
+            date_text(low) if low == high else f"{date_text(low)} – {date_text(high)}" for low, high in profile.spans
+        )
+        return Values(feature, labels=tuple(labels))
+    return Values(feature, intervals=tuple(interval(feature, low, high) for low, high in profile.spans))
+
+
+def interval(feature: Numeric, low: float, high: float) -> Interval:
+    """An interval of values; an end that is that of the range is None. Of a range with a single value it is said."""
+    first, last = feature.bounds
+    one = low == high
+
+    def end(at: float, limit: float) -> Decimal | None:
+        return None if at == limit and not one else decimal(at)
+
+    return end(low, first), end(high, last)
+
+
+def cell_words(about: RowContext, name: str) -> str:
+    """The value of a feature of the row, in words."""
+    feature, cell, code = about.feature(name), about.row[name], about.words.language
+    return languages.load(code).WORDS.missing if cell is None else value(feature, cell, code, code)
+
+
+def features_in_words(about: RowContext, names: Sequence[str]) -> tuple[Feature, ...]:
+    return tuple(in_words(about, about.feature(name)) for name in names)

@@ -1,0 +1,132 @@
+"""German texts about how a model decides. Features are in the nominative throughout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from grace.schema.features import Feature, Numeric
+from grace.schema.words import fill
+from grace.text.decision_facts import AloneFacts, Prediction, SetFacts, SufficientFacts, Values
+from grace.text.languages import if_few, listed
+from grace.text.languages.de.remarks import RANGES
+from grace.text.languages.de.words import AND, measured, number, quoted
+
+SETS = ("ein einzelnes Merkmal", "ein Paar von Merkmalen", "ein Satz von drei Merkmalen")
+MANY = ("einzelne Merkmale", "Paare von Merkmalen", "Sätze von drei Merkmalen")
+
+
+def count(n: int) -> str:
+    return number(Decimal(n))
+
+
+def within(prediction: Prediction) -> str:
+    return f"Innerhalb {RANGES.get(prediction.within, 'der erlaubten Bereiche')}"
+
+
+def done(prediction: Prediction) -> str:
+    """ "das ändern können", "zu „Fenster“ führen können"."""
+    if not prediction.towards:
+        return "das ändern können"
+    if prediction.is_number:
+        of = "" if prediction.towards.startswith("zwischen") else "von "
+        return f"zu einer Vorhersage {of}{prediction.towards} führen können"
+    return f"zu {quoted(prediction.towards)} führen können"
+
+
+def predicted(prediction: Prediction) -> str:
+    return f"Das Modell hat {fill(prediction.verb, prediction.before, prediction.row)}."
+
+
+def values(part: Values) -> str:
+    """ "höchstens 3", "mindestens 8 oder zwischen 2 und 4"."""
+    if part.labels:
+        return listed(part.labels, "oder")
+    feature = part.feature
+    assert isinstance(feature, Numeric)
+    out = []
+    for low, high in part.intervals:
+        if low is None or high is None:
+            bound = low if high is None else high
+            side = "mindestens" if high is None else "höchstens"
+            out.append("jeder andere Wert" if bound is None else f"{side} {measured(feature, bound)}")
+        else:
+            out.append(
+                measured(feature, low) if low == high else f"zwischen {number(low)} {AND} {measured(feature, high)}"
+            )
+    return listed(out, "oder")
+
+
+def names(features: Sequence[Feature]) -> str:
+    few = if_few([f.noun for f in features])
+    return listed(few, AND) if few else f"{count(len(features))} Merkmale"
+
+
+def alone(facts: AloneFacts) -> str:
+    flips, total = len(facts.flips) + facts.more, facts.total
+    out = [predicted(facts.prediction)]
+    if not flips and facts.cannot and not facts.none_found and not facts.undecided:
+        none = f"keines der {count(total)} änderbaren Merkmale" if total > 1 else "das eine änderbare Merkmal nicht"
+        able = f"hätte {none} allein {done(facts.prediction)}, gleich mit welchem Wert (nachgewiesen)"
+        return f"{out[0]} {within(facts.prediction)} {able}."
+    if flips:
+        parts = [f"{part.feature.noun} ({values(part)})" for part in facts.flips]
+        parts += [f"{count(facts.more)} weitere"] if facts.more else []
+        verb = "hätte" if flips == 1 else "hätten"
+        which = f"{count(flips)} der {count(total)} änderbaren Merkmale" if total > 1 else "das eine änderbare Merkmal"
+        out.append(f"{within(facts.prediction)} {verb} {which} allein {done(facts.prediction)}: {listed(parts, AND)}.")
+    if facts.cannot:
+        out.append(f"Nicht gekonnt hätten es, gleich mit welchem Wert (nachgewiesen): {names(facts.cannot)}.")
+    if facts.none_found:
+        out.append(f"Kein Wert gefunden, der es allein vermag: {names(facts.none_found)}.")
+    if facts.undecided:
+        out.append(f"Offen ist es für: {names(facts.undecided)}.")
+    return " ".join(out)
+
+
+def sets(facts: SetFacts) -> str:
+    out, able = [predicted(facts.prediction)], done(facts.prediction)
+    found = [(n, size) for size, n in enumerate(facts.counts) if n]
+    up_to = (
+        "kein einzelnes Merkmal" if facts.complete_to == 1 else f"kein Satz von höchstens {facts.complete_to} Merkmalen"
+    )
+    if not found:
+        if facts.complete_to:
+            out.append(f"{within(facts.prediction)} hätte {up_to} {able} (nachgewiesen).")
+        else:
+            out.append(f"{within(facts.prediction)} fand sich kein Satz von Merkmalen, der dies hätte {able}.")
+        return " ".join(out)
+    parts = [SETS[size] if n == 1 else f"{count(n)} {MANY[size]}" for n, size in found]
+    least = "mindestens " if facts.complete_to < len(facts.counts) else ""
+    verb = "hätte" if len(found) == 1 and found[0][0] == 1 else "hätten"
+    each = "; keines ist in seinem Satz entbehrlich" if any(size for _, size in found) else ""
+    out.append(f"{within(facts.prediction)} {verb} {least}{listed(parts, AND)} {able}{each}.")
+    if facts.complete_to:
+        other = (
+            "kein anderes einzelnes Merkmal"
+            if facts.complete_to == 1
+            else f"keinen anderen Satz von höchstens {facts.complete_to} Merkmalen"
+        )
+        out.append(f"Es gibt {other}, {'das' if facts.complete_to == 1 else 'der'} es könnte (nachgewiesen).")
+    if facts.in_all:
+        out.append(f"In jedem davon enthalten: {listed([f.noun for f in facts.in_all], AND)}.")
+    return " ".join(out)
+
+
+def sufficient(facts: SufficientFacts) -> str:
+    p = facts.prediction
+    did = f"Das Modell hat {fill(p.verb, p.before, p.row)}"
+    where = f"{within(p)[0].lower()}{within(p)[1:]}"
+    rest = f"gleich welche Werte die übrigen Merkmale {where} haben (nachgewiesen)"
+    if facts.count == 0:
+        return f"{did}, {rest.replace('die übrigen', 'die')}."
+    if facts.features:
+        because = listed([f"{feature.noun} ({value})" for feature, value in facts.features], AND)
+        text = f"{did}, {rest}; dafür genügt: {because}."
+    else:
+        text = f"{did}, {rest}; dafür genügen {count(facts.count)} der {count(facts.total)} änderbaren Merkmale."
+    if facts.smallest:
+        return f"{text} Weniger Merkmale genügen nicht."
+    if facts.minimal:
+        return f"{text} Keines davon ist entbehrlich."
+    return f"{text} Ob {count(facts.undecided)} davon entbehrlich sind, ist offen."
