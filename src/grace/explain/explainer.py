@@ -15,6 +15,7 @@ from grace.errors import GraceError
 from grace.explain.batching import answer_within, queries_so_far, rows_at_once
 from grace.explain.explanations import Explanations
 from grace.explain.profile import Profiles
+from grace.explain.reasons import BatchOfReasons
 from grace.explain.solve import answer
 from grace.methods import METHODS, check_protected
 from grace.models import Model, wrap
@@ -256,6 +257,12 @@ class Explainer:
     def profile(self, rows: Any, **call: Any) -> Profiles:
         """What each feature of each row would do alone; arguments as for `explain`."""
         return self.explain(rows, **call).profile()
+
+    def reasons(
+        self, rows: Any, max_features: int = 2, *, seconds: float = 1.0, shown: int = 10, **call: Any
+    ) -> BatchOfReasons:
+        """All minimal sets of at most so many features that can flip each row; further arguments as for `explain`."""
+        return self.explain(rows, **call).reasons(max_features, seconds=seconds, shown=shown)
 
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""

@@ -23,6 +23,7 @@ from grace.problem.requirements.consequences import Consequences
 from grace.problem.requirements.plausible import plausibility
 from grace.problem.requirements.robust import validity
 from grace.schema.features import Bools, Floats, plain
+from grace.schema.parsing import whole_number
 from grace.schema.schema import Schema
 from grace.text.sentence import TextOptions
 from grace.text.vocabulary import class_caption, ranges, with_class_words
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
     from grace.explain.explainer import Explainer
     from grace.explain.profile import Profiles
+    from grace.explain.reasons import BatchOfReasons
+
+MOST_TOGETHER = 5  # features of a set that may be asked for
+MOST_SHOWN = 1000  # sets of a row whose values may be asked for
 
 
 def _nth(compute: Callable[[], Sequence[Mapping[str, Any]]], k: int) -> Callable[[], Mapping[str, Any]]:
@@ -185,6 +190,15 @@ class Explanations:
         from grace.explain.profiling import profile_batch
 
         return profile_batch(self)
+
+    def reasons(self, max_features: int = 2, *, seconds: float = 1.0, shown: int = 10) -> BatchOfReasons:
+        """All minimal sets of at most so many features that can flip each row, with the nearest values of the best: see
+        `Reasons`. A row gets so many seconds of work; gamma is not asked for, but noted."""
+        from grace.explain.reasoning import reasons_of_batch
+
+        whole_number("max_features", max_features, 1, MOST_TOGETHER)
+        whole_number("shown", shown, 0, MOST_SHOWN)
+        return reasons_of_batch(self, max_features, seconds, shown)
 
     def to_frame(self, **how: Unpack[TextOptions]) -> pd.DataFrame:
         """One line per answer, see `answer_table`; `how` are arguments of `Explanation.text`."""

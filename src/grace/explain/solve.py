@@ -27,18 +27,25 @@ from grace.proofs.distance_bound import distance_bound
 from grace.schema.features import Floats
 
 
-def answer(problem: Problem, settings: Settings, rows: Floats | None = None, scores: Tensor | None = None) -> Answers:
+def answer(
+    problem: Problem,
+    settings: Settings,
+    rows: Floats | None = None,
+    scores: Tensor | None = None,
+    method: Method | None = None,
+) -> Answers:
     """The best answer for each row, and up to n - 1 alternatives. `rows` are those of the problem in host memory, if
-    there is a copy, and `scores` those of the model for them, if they are known."""
+    there is a copy, and `scores` those of the model for them, if they are known; `method` replaces that of the
+    settings."""
     rows = problem.rows.cpu().numpy() if rows is None else rows
     # inference mode: lower per-op overhead
     with torch.inference_mode() if problem.analytic_gradients else nullcontext():
-        return _answers(problem, settings, rows, scores)
+        return _answers(problem, settings, rows, scores, method or METHODS[settings.method])
 
 
-def _answers(problem: Problem, settings: Settings, rows: Floats, scores: Tensor | None) -> Answers:
+def _answers(problem: Problem, settings: Settings, rows: Floats, scores: Tensor | None, method: Method) -> Answers:
     """The best answers, and alternatives: each may not change the costliest features of the answers before it."""
-    first = _answer(problem, settings, rows, scores)
+    first = _answer(problem, settings, rows, method, scores)
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
     while len(others) < settings.n - 1:
@@ -49,7 +56,7 @@ def _answers(problem: Problem, settings: Settings, rows: Floats, scores: Tensor 
         barred |= _key_feature(problem, last)
         index = torch.as_tensor(active, device=problem.rows.device)
         part = replace(problem, free=problem.free & ~barred).select(index)
-        found = _answer(part, replace(settings, prove=False), rows[active])
+        found = _answer(part, replace(settings, prove=False), rows[active], method)
         others.append(_only_new(_scatter_to_all_rows(first, found, active), [first, *others]))
     return replace(first, alternatives=tuple(others)) if others else first
 
@@ -64,9 +71,8 @@ def _scatter_to_all_rows(first: Answers, found: Answers, active: npt.NDArray[np.
     return replace(out, differing=replace(found.differing, row=active[found.differing.row]))
 
 
-def _answer(problem: Problem, settings: Settings, rows: Floats, own: Tensor | None = None) -> Answers:
+def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, own: Tensor | None = None) -> Answers:
     check_cancelled()
-    method = METHODS[settings.method]
     if own is None:
         ruled = problem.origin is not None  # then the model checks the scores of the one that it wraps
         own = problem.scores(problem.rows) if ruled else checked_scores(problem.model, problem.rows)

@@ -10,12 +10,13 @@ from grace.schema.columns import date_text, is_date
 from grace.schema.features import Categorical, Feature, Numeric
 from grace.schema.formatting import decimal
 from grace.text import languages
-from grace.text.decision_facts import AloneFacts, Interval, Prediction, Values
+from grace.text.decision_facts import AloneFacts, Interval, Prediction, SetFacts, Values
 from grace.text.sentence import category, value
 from grace.text.vocabulary import class_words, feature_in, predicted, range_words, row_words
 
 if TYPE_CHECKING:
     from grace.explain.profile import FeatureProfile, Profile
+    from grace.explain.reasons import Reasons
     from grace.explain.row_context import RowContext
 
 NAMED = 5  # features that are named with their values; of others the number is given
@@ -96,3 +97,11 @@ def cell_words(about: RowContext, name: str) -> str:
 
 def features_in_words(about: RowContext, names: Sequence[str]) -> tuple[Feature, ...]:
     return tuple(in_words(about, about.feature(name)) for name in names)
+
+
+def reasons_text(reasons: Reasons) -> str:
+    """How many sets of features could have changed the prediction, and whether that is all."""
+    about = reasons.about
+    in_all = reasons.in_all if reasons.complete and len(reasons.sets) > 1 else ()
+    facts = SetFacts(prediction_of(about), reasons.counts, reasons.complete_to, features_in_words(about, in_all))
+    return languages.load(about.words.language).sets(facts)

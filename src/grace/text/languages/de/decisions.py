@@ -12,8 +12,14 @@ from grace.text.languages import if_few, listed
 from grace.text.languages.de.remarks import RANGES
 from grace.text.languages.de.words import AND, measured, number, quoted
 
-SETS = ("ein einzelnes Merkmal", "ein Paar von Merkmalen", "ein Satz von drei Merkmalen")
-MANY = ("einzelne Merkmale", "Paare von Merkmalen", "Sätze von drei Merkmalen")
+SETS = (
+    "ein Merkmal allein",
+    *(f"ein {kind} zusammen" for kind in ("Paar", "Satz von drei", "Satz von vier", "Satz von fünf")),
+)
+MANY = (
+    "Merkmale allein",
+    *(f"{kind} zusammen" for kind in ("Paare", "Sätze von drei", "Sätze von vier", "Sätze von fünf")),
+)
 
 
 def count(n: int) -> str:
@@ -24,14 +30,14 @@ def within(prediction: Prediction) -> str:
     return f"Innerhalb {RANGES.get(prediction.within, 'der erlaubten Bereiche')}"
 
 
-def done(prediction: Prediction) -> str:
-    """ "das ändern können", "zu „Fenster“ führen können"."""
+def done(prediction: Prediction, how: str = "") -> str:
+    """ "das ändern können", "allein zu „Fenster“ führen können"."""
     if not prediction.towards:
-        return "das ändern können"
+        return f"das {how}ändern können"
     if prediction.is_number:
         of = "" if prediction.towards.startswith("zwischen") else "von "
-        return f"zu einer Vorhersage {of}{prediction.towards} führen können"
-    return f"zu {quoted(prediction.towards)} führen können"
+        return f"{how}zu einer Vorhersage {of}{prediction.towards} führen können"
+    return f"{how}zu {quoted(prediction.towards)} führen können"
 
 
 def predicted(prediction: Prediction) -> str:
@@ -67,14 +73,16 @@ def alone(facts: AloneFacts) -> str:
     out = [predicted(facts.prediction)]
     if not flips and facts.cannot and not facts.none_found and not facts.undecided:
         none = f"keines der {count(total)} änderbaren Merkmale" if total > 1 else "das eine änderbare Merkmal nicht"
-        able = f"hätte {none} allein {done(facts.prediction)}, gleich mit welchem Wert (nachgewiesen)"
+        able = f"hätte {none} {done(facts.prediction, 'allein ')}, gleich mit welchem Wert (nachgewiesen)"
         return f"{out[0]} {within(facts.prediction)} {able}."
     if flips:
         parts = [f"{part.feature.noun} ({values(part)})" for part in facts.flips]
         parts += [f"{count(facts.more)} weitere"] if facts.more else []
         verb = "hätte" if flips == 1 else "hätten"
         which = f"{count(flips)} der {count(total)} änderbaren Merkmale" if total > 1 else "das eine änderbare Merkmal"
-        out.append(f"{within(facts.prediction)} {verb} {which} allein {done(facts.prediction)}: {listed(parts, AND)}.")
+        out.append(
+            f"{within(facts.prediction)} {verb} {which} {done(facts.prediction, 'allein ')}: {listed(parts, AND)}."
+        )
     if facts.cannot:
         out.append(f"Nicht gekonnt hätten es, gleich mit welchem Wert (nachgewiesen): {names(facts.cannot)}.")
     if facts.none_found:
@@ -87,27 +95,19 @@ def alone(facts: AloneFacts) -> str:
 def sets(facts: SetFacts) -> str:
     out, able = [predicted(facts.prediction)], done(facts.prediction)
     found = [(n, size) for size, n in enumerate(facts.counts) if n]
-    up_to = (
-        "kein einzelnes Merkmal" if facts.complete_to == 1 else f"kein Satz von höchstens {facts.complete_to} Merkmalen"
-    )
+    up_to = "einzelnes Merkmal" if facts.complete_to == 1 else f"Satz von höchstens {facts.complete_to} Merkmalen"
     if not found:
-        if facts.complete_to:
-            out.append(f"{within(facts.prediction)} hätte {up_to} {able} (nachgewiesen).")
-        else:
-            out.append(f"{within(facts.prediction)} fand sich kein Satz von Merkmalen, der dies hätte {able}.")
-        return " ".join(out)
-    parts = [SETS[size] if n == 1 else f"{count(n)} {MANY[size]}" for n, size in found]
+        none = f"hätte kein {up_to} {able} (nachgewiesen)"
+        none = none if facts.complete_to else f"fand sich kein Satz von Merkmalen, der hätte {able}"
+        return f"{out[0]} {within(facts.prediction)} {none}."
     least = "mindestens " if facts.complete_to < len(facts.counts) else ""
+    parts = [f"{least}{SETS[size] if n == 1 else f'{count(n)} {MANY[size]}'}" for n, size in found]
     verb = "hätte" if len(found) == 1 and found[0][0] == 1 else "hätten"
-    each = "; keines ist in seinem Satz entbehrlich" if any(size for _, size in found) else ""
-    out.append(f"{within(facts.prediction)} {verb} {least}{listed(parts, AND)} {able}{each}.")
-    if facts.complete_to:
-        other = (
-            "kein anderes einzelnes Merkmal"
-            if facts.complete_to == 1
-            else f"keinen anderen Satz von höchstens {facts.complete_to} Merkmalen"
-        )
-        out.append(f"Es gibt {other}, {'das' if facts.complete_to == 1 else 'der'} es könnte (nachgewiesen).")
+    out.append(f"{within(facts.prediction)} {verb} {listed(parts, AND)} {able}.")
+    if facts.complete_to == 1:
+        out.append("Kein anderes Merkmal könnte es allein (nachgewiesen).")
+    elif facts.complete_to:
+        out.append(f"Jeder andere {up_to}, der es könnte, enthält einen davon (nachgewiesen).")
     if facts.in_all:
         out.append(f"In jedem davon enthalten: {listed([f.noun for f in facts.in_all], AND)}.")
     return " ".join(out)

@@ -13,8 +13,14 @@ from grace.text.languages.en.remarks import RANGES
 from grace.text.languages.en.words import AND, COUNT, measured, number
 
 NUMBERS = ("no", "one", "two", *COUNT)
-SETS = ("single feature", "pair of features", "set of three features", "set of four features", "set of five features")
-MANY = ("single features", "pairs of features", "sets of three features", "sets of four", "sets of five")
+SETS = (
+    "feature alone",
+    *(f"{kind} together" for kind in ("pair of features", "set of three", "set of four", "set of five")),
+)
+MANY = (
+    "features alone",
+    *(f"{kind} together" for kind in ("pairs of features", "sets of three", "sets of four", "sets of five")),
+)
 
 
 def count(n: int) -> str:
@@ -104,17 +110,16 @@ def sets(facts: SetFacts) -> str:
     found = [(n, size) for size, n in enumerate(facts.counts) if n]
     up_to = "single feature" if facts.complete_to == 1 else f"set of at most {count(facts.complete_to)} features"
     if not found:
-        if facts.complete_to:
-            out.append(f"{upper(within(facts.prediction))}, no {up_to} could have {able} (proven).")
-        else:
-            out.append(f"{upper(within(facts.prediction))}, no set of features was found that could have {able}.")
-        return " ".join(out)
-    parts = [f"{count(n)} {SETS[size] if n == 1 else MANY[size]}" for n, size in found]
+        none = f"no {up_to} could have {able} (proven)"
+        none = none if facts.complete_to else f"no set of features was found that could have {able}"
+        return f"{out[0]} {upper(within(facts.prediction))}, {none}."
     least = "at least " if facts.complete_to < len(facts.counts) else ""
-    each = "" if found == [(1, 0)] else ", none of which can be left out of its set" if any(s for _, s in found) else ""
-    out.append(f"{upper(within(facts.prediction))}, {least}{listed(parts, AND)} could have {able}{each}.")
-    if facts.complete_to:
-        out.append(f"There is no other {up_to} that could (proven).")
+    parts = [f"{least}{count(n)} {SETS[size] if n == 1 else MANY[size]}" for n, size in found]
+    out.append(f"{upper(within(facts.prediction))}, {listed(parts, AND)} could have {able}.")
+    if facts.complete_to == 1:
+        out.append("No other feature could alone (proven).")
+    elif facts.complete_to:
+        out.append(f"Any other {up_to} that could contains one of these (proven).")
     if facts.in_all:
         many = is_many(facts.in_all)
         out.append(
