@@ -102,13 +102,20 @@ class Profile:
         return profile_figure(self, width=width, theme=theme, most=most)
 
     def _repr_html_(self) -> str:
-        return self.to_svg()
+        from grace.pictures.report import profile_fragment
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"text": self.text(), **self.about.to_dict(), "features": [f.to_dict() for f in self.features]}
+        return profile_fragment(self)
 
-    def to_json(self) -> str:
-        return indented(self.to_dict())
+    def to_dict(self, *, language: str | None = None) -> dict[str, Any]:
+        """What `grace profile --json` prints; `language` is that of the text."""
+        return {
+            "text": self.text(language=language),
+            **self.about.to_dict(),
+            "features": [f.to_dict() for f in self.features],
+        }
+
+    def to_json(self, *, language: str | None = None) -> str:
+        return indented(self.to_dict(language=language))
 
     def __str__(self) -> str:
         return self.text()
@@ -138,8 +145,10 @@ class Profiles:
     def __iter__(self) -> Iterator[Profile]:
         return iter(self._profiles)
 
-    def to_json(self) -> str:
-        records = ({"index": plain(label), **p.to_dict()} for label, p in zip(self.index, self, strict=True))
+    def to_json(self, *, language: str | None = None) -> str:
+        records = (
+            {"index": plain(label), **p.to_dict(language=language)} for label, p in zip(self.index, self, strict=True)
+        )
         return "[\n " + ",\n ".join(indented(record, 1) for record in records) + "\n]"
 
     def __repr__(self) -> str:

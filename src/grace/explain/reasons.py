@@ -87,9 +87,10 @@ class Reasons:
         )
         return replace(self, about=self.about.in_language(code), sets=tuple(sets))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, language: str | None = None) -> dict[str, Any]:
+        """What `grace reasons --json` prints; `language` is that of the text."""
         return {
-            "text": self.text(),
+            "text": self.text(language=language),
             **self.about.to_dict(),
             "max_features": self.max_features,
             "complete": self.complete,
@@ -100,8 +101,13 @@ class Reasons:
             "sets": [reason.to_dict() for reason in self.sets],
         }
 
-    def to_json(self) -> str:
-        return indented(self.to_dict())
+    def _repr_html_(self) -> str:
+        from grace.pictures.report import reasons_fragment
+
+        return reasons_fragment(self)
+
+    def to_json(self, *, language: str | None = None) -> str:
+        return indented(self.to_dict(language=language))
 
     def __str__(self) -> str:
         return "\n".join([self.text(), *(f"  {r.explanation.text()}" for r in self.shown if r.explanation is not None)])
@@ -126,8 +132,10 @@ class BatchOfReasons:
     def __iter__(self) -> Iterator[Reasons]:
         return iter(self._reasons)
 
-    def to_json(self) -> str:
-        records = ({"index": plain(label), **r.to_dict()} for label, r in zip(self.index, self, strict=True))
+    def to_json(self, *, language: str | None = None) -> str:
+        records = (
+            {"index": plain(label), **r.to_dict(language=language)} for label, r in zip(self.index, self, strict=True)
+        )
         return "[\n " + ",\n ".join(indented(record, 1) for record in records) + "\n]"
 
     def __repr__(self) -> str:

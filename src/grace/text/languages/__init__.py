@@ -17,7 +17,7 @@ from grace.errors import GraceError
 from grace.schema import words
 from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.formatting import decimal
-from grace.text.decision_facts import AloneFacts, SetFacts, SufficientFacts
+from grace.text.decision_facts import AloneFacts, SetFacts, SufficientFacts, Values
 from grace.text.precision import Difference, NewCategory, Replacement
 
 FORMS = ("had", "because", "typical")
@@ -98,7 +98,7 @@ class Language(Protocol):
     NAME: str
     """The name of the language in the language."""
     SCREEN: Mapping[str, str]
-    """Headings of terminal output: feature, is, would, or, note, along."""
+    """Headings of terminal output: feature, is, would, or, note, along, alone, points; and `more` features."""
     PICTURES: Mapping[str, str]
     """Strings of pictures and reports, as format strings."""
     PAGE: Mapping[str, str]
@@ -152,6 +152,9 @@ class Language(Protocol):
 
     def note(self, remark: Mapping[str, Any], feature: Feature | None) -> str:
         """A remark about the row or one of its features; see `Explanation.remarks`."""
+
+    def values(self, part: Values) -> str:
+        """Values of a feature: "at most 3 or at least 8"."""
 
     def alone(self, facts: AloneFacts) -> str:
         """Which features could have changed the prediction alone, and which could not."""
