@@ -87,6 +87,13 @@ class Reasons:
         )
         return replace(self, about=self.about.in_language(code), sets=tuple(sets))
 
+    def computed(self) -> Reasons:
+        """These reasons, with the deferred fields of their explanations computed now, see `Explanation.computed`."""
+        for reason in self.shown:
+            assert reason.explanation is not None
+            reason.explanation.computed()
+        return self
+
     def to_dict(self, *, language: str | None = None) -> dict[str, Any]:
         """What `grace reasons --json` prints; `language` is that of the text."""
         return {

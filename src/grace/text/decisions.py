@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -114,7 +113,7 @@ def changes_words(about: RowContext, e: Explanation) -> str:
 
 def points_words(points: float, code: str) -> str:
     """ "43 points": whole, and below 100 where the boundary is not reached."""
-    whole = math.floor(points) if points < 100 else round(points)
+    whole = min(99, round(points)) if points < 100 else round(points)
     words = languages.load(code).PICTURES
     return words["alone_point" if whole == 1 else "alone_points"].format(n=languages.load(code).number(Decimal(whole)))
 

@@ -130,6 +130,11 @@ PAGE = {
     "in_english": "In den Worten des Programms (englisch):",
     "case_study": "Zeile 0 ist der Fall aus der Fallstudie des Artikels, den das Netz nicht kennt.",
     "unseen": "Zeile 0 ist eine, die das Netz nicht kennt.",
+    "looking_alone": "Was jedes Merkmal allein bewirkt, wird berechnet …",
+    "looking_reasons": "Alle Gründe werden gesucht …",
+    "reasons_hint": "Jeder davon ändert die Zeile dorthin:",
+    "points_total": "Punkte zusammengezählt: {n}; 100 erreichen {after}. Zusammen können Merkmale mehr oder weniger "
+    "bewirken.",
 }
 
 PICTURES = {

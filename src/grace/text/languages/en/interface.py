@@ -129,6 +129,10 @@ PAGE = {
     "in_english": "In the program's words:",
     "case_study": "Row 0 is the patient of the paper’s case study, whom the network has not seen.",
     "unseen": "Row 0 is one that the network has not seen.",
+    "looking_alone": "Looking at what each feature does alone …",
+    "looking_reasons": "Looking for all the reasons …",
+    "reasons_hint": "Each of these moves the row there:",
+    "points_total": "Points added up: {n}; 100 reach {after}. Together, features may add more or less.",
 }
 
 PICTURES = {
