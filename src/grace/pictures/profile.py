@@ -20,7 +20,9 @@ from grace.pictures.drawing import (
     line,
     old_marker,
     paragraph,
+    round_to_span,
     text_width,
+    wrap,
 )
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import Categorical, Numeric, Value
@@ -30,6 +32,7 @@ from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
     from grace.explain.profile import FeatureProfile, Profile
+    from grace.explain.row_context import RowContext
 
 MARGIN = 24.0
 NARROW = 520.0  # a narrower picture has the names above the strips
@@ -73,7 +76,7 @@ def profile_strips(profile: Profile, *, width: float = 712.0, most: int = 30) ->
             feature=sentence.heading(f.feature, profile.about.words),
             value=cell_words(profile.about, f.name),
             points=points_words(f.most_points, code),
-            verdict=words[f"alone_{f.verdict}"],
+            verdict=verdict_words(profile.about, f),
         )
         for f in shown
     )
@@ -105,41 +108,72 @@ def legend(profile: Profile, width: float) -> tuple[list[Mark], float]:
 
 def feature_strip(profile: Profile, known: FeatureProfile, width: float) -> tuple[tuple[Mark, ...], float]:
     """The marks of one feature, and their height."""
-    code = profile.about.words.language
-    words = languages.load(code).PICTURES
-    grey = not known.flips
-    name = sentence.heading(known.feature, profile.about.words)
-    value = cell_words(profile.about, known.name)
-    ink = "soft" if grey else "ink"
     if known.verdict == "fixed":
-        room = width - RIGHT - 12
-        named = fit(name, room * 0.6, 12.5)
-        beside = text_width(named, 12.5) + 12
-        return (
-            Text(0, 15, named, 12.5, "soft"),
-            Text(beside, 15, fit(value, room - beside, 12), 12, "soft"),
-            Text(width, 15, words["alone_fixed"], 12, "soft", "end"),
-        ), FIXED_HEIGHT - GAP
-    left, top = (0.0, 22.0) if width < NARROW - 2 * MARGIN else (min(width * 0.3, 230.0), 0.0)
-    right = width if top else width - RIGHT
-    marks: list[Mark] = []
-    points = points_words(known.most_points, code)
-    verdict = words[f"alone_{known.verdict}"]
-    if top:
-        label = f"{points}, {verdict}" if grey else points
-        marks.append(Text(width, 14, label, 12, "soft" if grey else "new", "end", not grey))
-        room = width - text_width(label, 12, not grey) - 12
-        named = fit(name, room * 0.65, 12.5, True)
-        marks.append(Text(0, 14, named, 12.5, ink, bold=True))
-        beside = text_width(named, 12.5, True) + 8
-        marks.append(Text(beside, 14, fit(value, room - beside, 12), 12, "old"))
+        return fixed_line(profile, known, width), FIXED_HEIGHT - GAP
+    if width < NARROW - 2 * MARGIN:
+        left, right = 0.0, width
+        marks, top = caption_above(profile, known, width)
     else:
-        marks.append(Text(0, CURVE - 8, fit(name, left - 14, 12.5, True), 12.5, ink, bold=True))
-        marks.append(Text(0, CURVE + 9, fit(value, left - 14, 12), 12, "old"))
-        marks.append(Text(width, CURVE - 8, points, 12.5, "soft" if grey else "new", "end", not grey))
-        marks.append(Text(width, CURVE + 9, verdict, 11, "soft", "end"))
+        left, right, top = min(width * 0.3, 230.0), width - RIGHT, 0.0
+        marks = caption_beside(profile, known, left - 14, width)
     bar = category_bar if isinstance(known.feature, Categorical) else number_bar
     return (*marks, *bar(profile, known, left, right, top)), top + CURVE + BAR + LABELS
+
+
+def fixed_line(profile: Profile, known: FeatureProfile, width: float) -> tuple[Mark, ...]:
+    """The name and value of a feature that may not change."""
+    about, room = profile.about, width - RIGHT - 12
+    named = fit(sentence.heading(known.feature, about.words), room * 0.6, 12.5)
+    beside = text_width(named, 12.5) + 12
+    return (
+        Text(0, 15, named, 12.5, "soft"),
+        Text(beside, 15, fit(cell_words(about, known.name), room - beside, 12), 12, "soft"),
+        Text(width, 15, verdict_words(about, known), 12, "soft", "end"),
+    )
+
+
+def caption_beside(profile: Profile, known: FeatureProfile, room: float, width: float) -> list[Mark]:
+    """Name and value at the left of the strip, points and verdict at its right."""
+    about, grey = profile.about, not known.flips
+    lines = name_lines(sentence.heading(known.feature, about.words), room)
+    y = CURVE - (8 if len(lines) == 1 else 14)
+    points = points_words(known.most_points, about.words.language)
+    return [
+        *(Text(0, y + 15 * i, s, 12.5, "soft" if grey else "ink", bold=True) for i, s in enumerate(lines)),
+        Text(0, y + 2 + 15 * len(lines), fit(cell_words(about, known.name), room, 12), 12, "old"),
+        Text(width, CURVE - 8, points, 12.5, "soft" if grey else "new", "end", not grey),
+        Text(width, CURVE + 9, verdict_words(about, known), 11, "soft", "end"),
+    ]
+
+
+def caption_above(profile: Profile, known: FeatureProfile, width: float) -> tuple[list[Mark], float]:
+    """Name, value, points and verdict above the strip, and the y below them."""
+    about, grey = profile.about, not known.flips
+    points = points_words(known.most_points, about.words.language)
+    label = f"{points}, {verdict_words(about, known)}" if grey else points
+    room = width - text_width(label, 12, not grey) - 16
+    lines = name_lines(sentence.heading(known.feature, about.words), room)
+    value = cell_words(about, known.name)
+    beside, below = text_width(lines[-1], 12.5, True) + 8, 7 + 15.0 * len(lines)
+    if beside + text_width(value, 12) > (room if len(lines) == 1 else width):
+        beside, below = 0.0, below + 15
+    return [
+        Text(width, 14, label, 12, "soft" if grey else "new", "end", not grey),
+        *(Text(0, 14 + 15 * i, s, 12.5, "soft" if grey else "ink", bold=True) for i, s in enumerate(lines)),
+        Text(beside, below - 8, fit(value, width - beside, 12), 12, "old"),
+    ], below
+
+
+def name_lines(name: str, width: float) -> list[str]:
+    """The name of a feature in one line or two."""
+    lines = wrap(name, width, 12.5, bold=True)
+    return [*lines[:1], *([fit(" ".join(lines[1:]), width, 12.5, bold=True)] if lines[1:] else [])]
+
+
+def verdict_words(about: RowContext, known: FeatureProfile) -> str:
+    """What a feature can do alone; where it flips with less than 100 points, that is to another class."""
+    elsewhere = known.flips and known.most_points < 100 and len(about.classes) > 2
+    return languages.load(about.words.language).PICTURES["alone_elsewhere" if elsewhere else f"alone_{known.verdict}"]
 
 
 # -- numbers ----------------------------------------------------------------------------------
@@ -170,9 +204,12 @@ def number_bar(profile: Profile, known: FeatureProfile, left: float, right: floa
     def text(v: float) -> str:
         return date_text(v) if is_date(feature) else sentence.number(sentence.decimal(v), code)
 
-    ends = [end for span in known.spans for end in dict.fromkeys(span)]
-    wanted = [(axis(v), text(v), "new") for v in ends]
-    wanted += [(axis(v), text(v), "soft") for v in (axis.start, axis.stop) if v not in ends]
+    ends, span = (axis.start, axis.stop), axis.stop - axis.start
+    crossed = [v for low_high in known.spans for v in dict.fromkeys(low_high) if v not in ends]
+    wanted = [(axis(v), text(v), "new") for v in crossed]
+    for v in ends:
+        role = "new" if any(v in low_high for low_high in known.spans) else "soft"
+        wanted.append((axis(v), text(v if is_date(feature) else round_to_span(v, span)), role))
     return [*marks, *placed_labels(wanted, y + BAR / 2 + 12, left, right)]
 
 

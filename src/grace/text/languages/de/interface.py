@@ -213,6 +213,7 @@ PICTURES = {
     "alone_points": "{n} Punkte",
     "alone_point": "{n} Punkt",
     "alone_flips": "genügt allein",
+    "alone_elsewhere": "in andere Klasse",
     "alone_cannot": "allein unmöglich",
     "alone_none found": "nichts gefunden",
     "alone_undecided": "offen",

@@ -208,6 +208,7 @@ PICTURES = {
     "alone_points": "{n} points",
     "alone_point": "{n} point",
     "alone_flips": "enough alone",
+    "alone_elsewhere": "to another class",
     "alone_cannot": "cannot alone",
     "alone_none found": "none found",
     "alone_undecided": "open",
