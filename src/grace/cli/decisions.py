@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,10 +117,9 @@ def print_rows(batch: Profiles | BatchOfReasons, show: Callable[[Console, Any], 
     console = Console()
     count = rows_shown(console, len(batch))
     for i in range(count):
+        lead = "\n" if i else ""
         if len(batch) > 1:
-            console.print(
-                f"{'' if i == 0 else chr(10)}row {batch.index[i]}", style="bold", highlight=False, markup=False
-            )
+            console.print(f"{lead}row {batch.index[i]}", style="bold", highlight=False, markup=False)
         show(console, batch[i])
     if count < len(batch):
         more = f"\nThese are {count} of {len(batch):,} rows. All of them: --json; one of them: --row NUMBER"
@@ -130,7 +130,7 @@ def print_profile(console: Console, profile: Profile, most: int) -> None:
     """The text, and a line per feature: its value, the values that flip, and its points."""
     from grace.schema.formatting import shortened
     from grace.text import languages
-    from grace.text.decisions import cell_words, flipping_words, points_words
+    from grace.text.decisions import cell_words, flipping_words, whole_points
     from grace.text.sentence import heading
 
     about, code = profile.about, profile.about.words.language
@@ -144,7 +144,7 @@ def print_profile(console: Console, profile: Profile, most: int) -> None:
     for known in profile.features[:most]:
         style = "" if known.flips else "dim"
         does = flipping_words(about, known) or language.PICTURES[f"alone_{known.verdict}"]
-        points = "" if known.verdict == "fixed" else points_words(known.most_points, code)
+        points = "" if known.verdict == "fixed" else language.number(Decimal(whole_points(known.most_points)))
         name = shortened(heading(known.feature, about.words))
         table.add_row(*(Text(cell, style) for cell in (name, cell_words(about, known.name), does, points)))
     console.print(table)

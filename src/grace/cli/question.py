@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from grace.cli.limit_options import LimitOptions, limit_options
+from grace.cli.limit_options import LIMITS, LimitOptions
 from grace.cli.save import MODEL_HELP, model_file_of
-from grace.cli.terminal import Command, domain_of, grouped_options, label_of, read_table
+from grace.cli.terminal import domain_of, grouped_options, label_of, read_table
 from grace.errors import GraceError
 
 if TYPE_CHECKING:
@@ -37,19 +37,25 @@ class Question:
         return explainer.explain(row_of(frame, self.row, rows), **settings)
 
 
-def question_options(command: Command) -> Command:
-    """Adds the options of a `Question`, which the command gets as the argument `question`."""
-    grouped = grouped_options(
-        "question",
-        [f.name for f in fields(Question)],
-        Question,
-        click.option("--model", "spec", metavar="FILE", help=f"The model, if it is not in MODEL. {MODEL_HELP}"),
-        click.option("--row", type=int, help="Only this row (0 is the first)."),
-        click.option("--against", help="The class to contrast with; of a number, such as 'above 10' or 'by +10 %'."),
-        click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9."),
-        click.option("--impute", is_flag=True, help="Fill in missing cells as in training."),
-    )
-    return limit_options(grouped(command))
+def _question(**typed: Any) -> Question:
+    limits = LimitOptions(**{f.name: typed.pop(f.name) for f in fields(LimitOptions)})
+    return Question(**typed, limits=limits)
+
+
+OWN = ("spec", "row", "against", "domain", "impute")
+
+question_options = grouped_options(
+    "question",
+    [*OWN, *(f.name for f in fields(LimitOptions))],
+    _question,
+    click.option("--model", "spec", metavar="FILE", help=f"The model, if it is not in MODEL. {MODEL_HELP}"),
+    click.option("--row", type=int, help="Only this row (0 is the first)."),
+    click.option("--against", help="The class to contrast with; of a number, such as 'above 10' or 'by +10 %'."),
+    *LIMITS,
+    click.option("--domain", help="Ranges: central, minmax, or a share such as 0.9."),
+    click.option("--impute", is_flag=True, help="Fill in missing cells as in training."),
+)
+"""Adds the options of a `Question`, which the command gets as the argument `question`."""
 
 
 def load_rows(folder: str, rows: str, spec: str | None) -> tuple[Explainer, pd.DataFrame]:

@@ -107,13 +107,20 @@ def changes_words(about: RowContext, e: Explanation) -> str:
     for c in e.changes:
         feature = about.feature(c.name)
         old, new = (value(feature, cell, code, code) for cell in (c.old, c.new))
+        if isinstance(feature, Numeric) and not is_date(feature):
+            old = languages.load(code).number(decimal(c.old))  # the unit stands behind the new value
         parts.append(f"{heading(feature, about.words)} {old} → {new}")
     return ", ".join(parts)
 
 
+def whole_points(points: float) -> int:
+    """Points rounded, but below 100 where the boundary is not reached."""
+    return min(99, round(points)) if points < 100 else round(points)
+
+
 def points_words(points: float, code: str) -> str:
-    """ "43 points": whole, and below 100 where the boundary is not reached."""
-    whole = min(99, round(points)) if points < 100 else round(points)
+    """ "43 points"."""
+    whole = whole_points(points)
     words = languages.load(code).PICTURES
     return words["alone_point" if whole == 1 else "alone_points"].format(n=languages.load(code).number(Decimal(whole)))
 
