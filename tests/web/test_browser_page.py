@@ -100,7 +100,7 @@ def test_move_a_slider_until_the_class_flips(browser: Browser, demo: str) -> Non
 
 
 def test_points_move_with_the_sliders_and_reasons_load_their_answers(browser: Browser, demo: str) -> None:
-    with visit(browser, f"{demo}?row=0") as page:
+    with visit(browser, demo) as page:
         expect(page.locator("#alone-head")).to_have_text("What each feature does alone")
         expect(page.locator("#alone svg:visible")).to_have_count(1)
         curves = page.evaluate("JSON.parse(document.getElementById('points').dataset.points).features")

@@ -143,19 +143,11 @@ function speak() {
   spoken.textContent = said = words.textContent;
 }
 
-// a new question: nobody waits for the parts of the old answer any more
-document.body.addEventListener("htmx:beforeRequest", event => {
-  if (event.target.id !== "answer") return;
-  for (const part of ["alone", "reasons"]) {
-    const waiting = document.getElementById(part);
-    if (waiting) htmx.trigger(waiting, "htmx:abort");
-  }
-});
-
 document.body.addEventListener("htmx:afterSettle", event => {
   if (event.target.closest("#moved")) return; // nothing moves under a hand on a slider
-  arrange();
   score();
+  if (event.target.closest("#alone, #reasons")) return;
+  arrange();
   speak();
 });
 
