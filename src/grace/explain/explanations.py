@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from grace.explain.explainer import Explainer
-    from grace.explain.profile import Profiles
-    from grace.explain.reasons import BatchOfReasons
+    from grace.explain.profile import Profile
+    from grace.explain.reasons import Reasons
+    from grace.explain.row_results import RowResults
+    from grace.explain.sufficient import SufficientReason
 
 MOST_TOGETHER = 5  # features of a set that may be asked for
 MOST_SHOWN = 1000  # sets of a row whose values may be asked for
@@ -185,13 +187,13 @@ class Explanations:
         typical; NaN where there is none."""
         return plausibility(self.explainer._view, self.answers)
 
-    def profile(self) -> Profiles:
+    def profile(self) -> RowResults[Profile]:
         """What each feature of each row would do alone, over its whole domain: see `Profile`."""
         from grace.explain.profiling import profile_batch
 
         return profile_batch(self)
 
-    def reasons(self, max_features: int = 2, *, seconds: float = 1.0, shown: int = 10) -> BatchOfReasons:
+    def reasons(self, max_features: int = 2, *, seconds: float = 1.0, shown: int = 10) -> RowResults[Reasons]:
         """All minimal sets of at most so many features that can flip each row, with the nearest values of the best: see
         `Reasons`. A row gets so many seconds of work; gamma is not asked for, but noted."""
         from grace.explain.reasoning import reasons_of_batch
@@ -199,6 +201,13 @@ class Explanations:
         whole_number("max_features", max_features, 1, MOST_TOGETHER)
         whole_number("shown", shown, 0, MOST_SHOWN)
         return reasons_of_batch(self, max_features, seconds, shown)
+
+    def because(self, *, smallest: bool = False, seconds: float = 1.0) -> RowResults[SufficientReason]:
+        """Features that entail the class of each row, whatever the others are, with proof: see `SufficientReason`. None
+        can be left out, or, with `smallest`, no fewer do, as far as that is found within so many seconds a row."""
+        from grace.explain.sufficient import sufficient_of_batch
+
+        return sufficient_of_batch(self, seconds, smallest)
 
     def to_frame(self, **how: Unpack[TextOptions]) -> pd.DataFrame:
         """One line per answer, see `answer_table`; `how` are arguments of `Explanation.text`."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.explain.json_text import indented
 from grace.explain.row_context import RowContext
-from grace.schema.features import Feature, Value, plain
+from grace.schema.features import Feature, Value
 from grace.text import decisions
 
 if TYPE_CHECKING:
@@ -121,27 +120,3 @@ class Profile:
                 f"  {f.name} = {f.value}: up to {f.most_points:.0f} points, {f.verdict}{where and f' {where}'}"
             )
         return "\n".join([*lines, *(["  ..."] if len(self.features) > 10 else [])]) + ">"
-
-
-class Profiles:
-    """The profiles of a batch of rows."""
-
-    def __init__(self, profiles: Sequence[Profile], index: Sequence[Any]) -> None:
-        self._profiles, self.index = tuple(profiles), tuple(index)
-
-    def __len__(self) -> int:
-        return len(self._profiles)
-
-    def __getitem__(self, i: int) -> Profile:
-        return self._profiles[i]
-
-    def __iter__(self) -> Iterator[Profile]:
-        return iter(self._profiles)
-
-    def to_json(self) -> str:
-        records = ({"index": plain(label), **p.to_dict()} for label, p in zip(self.index, self, strict=True))
-        return "[\n " + ",\n ".join(indented(record, 1) for record in records) + "\n]"
-
-    def __repr__(self) -> str:
-        flips = sum(len(p.with_verdict(FLIPS)) for p in self) / max(1, len(self))
-        return f"<Profiles: {len(self)} rows, on average {flips:.1f} features that flip the prediction alone>"

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from grace.explain.answer_parts import cell_of
-from grace.explain.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, UNDECIDED, FeatureProfile, Profile, Profiles
+from grace.explain.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, UNDECIDED, FeatureProfile, Profile
 from grace.explain.questions import problem_of
 from grace.explain.row_context import RowContext, row_contexts
+from grace.explain.row_results import RowResults
 from grace.methods.profiles import score_lines
 from grace.methods.spans import reaching_spans, sayable
 from grace.problem.goal import Between, ClassGoal
@@ -30,7 +31,7 @@ Line = tuple[str, Floats, Floats]
 """The kind of a line, values, and points."""
 
 
-def profile_batch(batch: Explanations) -> Profiles:
+def profile_batch(batch: Explanations) -> RowResults[Profile]:
     """The profiles of all rows of a batch."""
     problem, contexts = problem_of(batch), row_contexts(batch)
     classes = list(batch.explainer.model.classes)
@@ -41,7 +42,7 @@ def profile_batch(batch: Explanations) -> Profiles:
         here = torch.arange(begin, min(begin + step, len(contexts)))
         part = _Part(problem.select(here), batch.schema.features, towards[here.numpy()])
         parts += part.profiles(contexts[begin : begin + step])
-    return Profiles(parts, batch.index.tolist())
+    return RowResults(parts, batch.index.tolist())
 
 
 class _Part:

@@ -17,8 +17,9 @@ from grace.explain.explanations import Explanations
 from grace.explain.profile import Profile
 from grace.explain.profiling import profile_batch
 from grace.explain.questions import on_cpu, problem_of, settings_of_call
-from grace.explain.reasons import BatchOfReasons, Reason, Reasons
+from grace.explain.reasons import Reason, Reasons
 from grace.explain.row_context import row_contexts
+from grace.explain.row_results import RowResults
 from grace.explain.solve import answer
 from grace.methods import ALL, METHODS, Method
 from grace.methods.compiled.threads import over_tasks
@@ -26,7 +27,7 @@ from grace.methods.polish import polish
 from grace.problem.goal import Between, ClassGoal
 from grace.problem.problem import Problem, positions
 from grace.proofs.minimal_sets import MinimalSets, minimal_sets
-from grace.proofs.sets import SetProver, set_prover
+from grace.proofs.sets import SetProver, is_provable, set_prover
 from grace.schema.features import Floats
 
 TRIED = 60  # sets whose values are looked for, of which the best are shown
@@ -34,12 +35,12 @@ PAIRED = 12  # features of a black box of which pairs are tried,
 LEVELS = 5  # and values of each
 
 
-def reasons_of_batch(batch: Explanations, max_features: int, seconds: float, shown: int) -> BatchOfReasons:
+def reasons_of_batch(batch: Explanations, max_features: int, seconds: float, shown: int) -> RowResults[Reasons]:
     """The reasons of all rows of a batch, each within some seconds of work; the best are shown with values."""
     problem = problem_of(batch)
     asked = np.flatnonzero(~batch.answers.trivial).tolist()
     plain = problem.origin is None and isinstance(problem.goal, ClassGoal | Between)
-    if plain and set_prover(problem.select(torch.tensor(asked[:1], dtype=torch.int64)), 1) is not None and asked:
+    if plain and is_provable(problem.model):
         found = _proven_sets(problem, asked, max_features, seconds)
     else:
         profiles = profile_batch(batch)
@@ -70,7 +71,7 @@ def reasons_of_batch(batch: Explanations, max_features: int, seconds: float, sho
                 free=tuple(names[j] for j in np.flatnonzero(free[i])),
             )
         )
-    return BatchOfReasons(out, batch.index.tolist())
+    return RowResults(out, batch.index.tolist())
 
 
 def _proven_sets(problem: Problem, asked: list[int], max_features: int, seconds: float) -> dict[int, MinimalSets]:

@@ -8,6 +8,7 @@ from threading import Event
 import numpy as np
 
 from grace.methods.compiled.lines import Table
+from grace.models.base import Model
 from grace.models.compiled import Bools, Floats
 from grace.models.predictor import tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
@@ -79,6 +80,11 @@ class TreeSets(SetProver):
         from grace.proofs.trees import decide_row
 
         return decide_row(self.problem, self.arrays, i, most, time.thread_time() + seconds, self.work, Event())
+
+
+def is_provable(model: Model) -> bool:
+    """Whether anything can be proven about a model."""
+    return tree_ensemble(model) is not None or relu_network(model) is not None
 
 
 def set_prover(problem: Problem, most: int) -> SetProver | None:

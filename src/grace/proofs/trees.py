@@ -52,17 +52,19 @@ def prove_trees(problem: Problem, ensemble: TreeEnsemble, most: Tensor, budget: 
 def decide_row(
     problem: Problem, arrays: Arrays, i: int, most: int, until: float, work: TreeWork, stop: Event
 ) -> tuple[int, np.ndarray | None]:
-    """The verdict on a row, and the answer that was found."""
+    """The verdict on a row, and the answer that was found. Fewer changes are tried first, unless all features that may
+    change may do so together: then any number of changes at once."""
     s, open_cells = work.search, False
     s.free[:] = arrays[3].free[i]
-    for changes in range(1, most + 1):
+    together = most > 1 and most >= int(s.free.sum())
+    for changes in [most] if together else range(1, most + 1):
         begin_row(*arrays, i, changes, s)
         code = DONE + 1
         while code != DONE:
             if time.thread_time() >= until or stop.is_set():
                 return OPEN, None
             check_cancelled()
-            code = advance(*arrays, i, False, SLICE, work.answer, s)
+            code = advance(*arrays, i, together, SLICE, work.answer, s)
             if s.best[0] < np.inf:
                 row = work.answer.copy()
                 return (FOUND, row) if _asked(problem, i, row[None])[0].all() else (OPEN, None)

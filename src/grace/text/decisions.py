@@ -10,7 +10,7 @@ from grace.schema.columns import date_text, is_date
 from grace.schema.features import Categorical, Feature, Numeric
 from grace.schema.formatting import decimal
 from grace.text import languages
-from grace.text.decision_facts import AloneFacts, Interval, Prediction, SetFacts, Values
+from grace.text.decision_facts import AloneFacts, Interval, Prediction, SetFacts, SufficientFacts, Values
 from grace.text.sentence import category, value
 from grace.text.vocabulary import class_words, feature_in, predicted, range_words, row_words
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from grace.explain.profile import FeatureProfile, Profile
     from grace.explain.reasons import Reasons
     from grace.explain.row_context import RowContext
+    from grace.explain.sufficient import SufficientReason
 
 NAMED = 5  # features that are named with their values; of others the number is given
 
@@ -105,3 +106,20 @@ def reasons_text(reasons: Reasons) -> str:
     in_all = reasons.in_all if reasons.complete and len(reasons.sets) > 1 else ()
     facts = SetFacts(prediction_of(about), reasons.counts, reasons.complete_to, features_in_words(about, in_all))
     return languages.load(about.words.language).sets(facts)
+
+
+def sufficient_text(reason: SufficientReason) -> str:
+    """The features that entail the prediction, if they are few enough to be said."""
+    about, count = reason.about, len(reason.features)
+    said = reason.features if count <= NAMED else ()
+    named = zip(features_in_words(about, said), said, strict=True)
+    facts = SufficientFacts(
+        prediction=prediction_of(about),
+        features=tuple((feature, cell_words(about, name)) for feature, name in named),
+        count=count,
+        total=len(reason.free),
+        minimal=reason.minimal,
+        smallest=reason.smallest,
+        undecided=len(reason.undecided),
+    )
+    return languages.load(about.words.language).sufficient(facts)

@@ -115,9 +115,9 @@ def sets(facts: SetFacts) -> str:
 
 def sufficient(facts: SufficientFacts) -> str:
     p = facts.prediction
-    did = f"Das Modell hat {fill(p.verb, p.before, p.row)}"
+    did = f"Das Modell hat {fill(p.verb, p.before, p.row)}{f' statt {p.towards}' if p.is_number else ''}"
     where = f"{within(p)[0].lower()}{within(p)[1:]}"
-    rest = f"gleich welche Werte die übrigen Merkmale {where} haben (nachgewiesen)"
+    rest = f"gleich welche Werte die übrigen änderbaren Merkmale {where} haben (nachgewiesen)"
     if facts.count == 0:
         return f"{did}, {rest.replace('die übrigen', 'die')}."
     if facts.features:

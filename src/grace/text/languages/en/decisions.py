@@ -130,10 +130,10 @@ def sets(facts: SetFacts) -> str:
 
 def sufficient(facts: SufficientFacts) -> str:
     p = facts.prediction
-    did = f"The model {fill(p.verb, p.before, p.row)}"
-    rest = f"whatever the other features are {within(p)} (proven)"
+    did = f"The model {fill(p.verb, p.before, p.row)}{f' rather than {p.towards}' if p.is_number else ''}"
+    rest = f"whatever the other features that may change are {within(p)} (proven)"
     if facts.count == 0:
-        return f"{did}, {rest.replace('the other features', 'its features')}."
+        return f"{did}, {rest.replace('the other features', 'the features')}."
     if facts.features:
         because = listed([f"{feature.noun} ({value})" for feature, value in facts.features], AND)
         text = f"{did} because of {because}, {rest}."
