@@ -193,7 +193,7 @@ class _Maker:
         effects, chosen = found.effects, found.fit
         used = edits.weight[i] > 0
         changing = int((used & (edits.decided[i] != rule.own[i])).sum())
-        share, exactly, alone = found.figures[i].tolist()
+        share, exactly, alone = found.figures[i].round(9).tolist()  # weights sum to 1 but for rounding
         figure = Figure(
             claim=wilson(share, float(edits.effective()[i])),
             right=share,

@@ -46,7 +46,8 @@ def interpolate(values: Floats, heights: Floats, at: Floats) -> Floats:
     n, most, k = heights.shape
     if most == 1:
         return np.broadcast_to(heights, (n, at.shape[1], k)).copy()
-    place = torch.searchsorted(torch.from_numpy(values), torch.from_numpy(np.ascontiguousarray(at)), right=True).numpy()
+    points, wanted = (torch.from_numpy(np.ascontiguousarray(a)) for a in (values, at))
+    place = torch.searchsorted(points, wanted, right=True).numpy()
     place = np.clip(place - 1, 0, most - 2)
     low, high = (np.take_along_axis(values, place + i, axis=1) for i in (0, 1))
     share = np.clip((at - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)[:, :, None]
