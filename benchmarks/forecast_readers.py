@@ -127,6 +127,6 @@ def of_cards(setting: Setting, found: Scorecards, plain: bool = False) -> dict[s
         card = found[i]
         if card is None:
             return other(i, edits)
-        return (replace(card, factor=1.0, pairs=()) if plain else card).forecast(edits)
+        return (replace(card, factor=1.0, growth=0.0, pairs=()) if plain else card).forecast(edits)
 
     return {"the largest sum": forecast}

@@ -95,7 +95,7 @@ def test_an_additive_model_is_forecast_without_a_mistake(kind: str) -> None:
     assert sum(card is not None for card in cards) >= 6
     for card in cards:
         if card is not None:
-            assert (card.scale, card.factor, card.pairs) == ("scores", 1.0, ())
+            assert (card.scale, card.factor, card.growth, card.pairs) == ("scores", 1.0, 0.0, ())
             assert card.figure.right == card.figure.alone == 1
             assert fresh(kind, card) == pytest.approx(1)
 
@@ -141,7 +141,8 @@ def test_a_row_alone_has_the_scorecard_that_it_has_in_a_batch(kind: str) -> None
             assert card is alone
             continue
         assert [(p.a, p.b) for p in alone.pairs] == [(p.a, p.b) for p in card.pairs]
-        assert (alone.factor, alone.scale, alone.figure) == (card.factor, card.scale, card.figure)
+        assert (alone.factor, alone.growth, alone.scale) == (card.factor, card.growth, card.scale)
+        assert alone.figure == card.figure
         for a, b in zip((*alone.values, *alone.effects), (*card.values, *card.effects), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-12)
 

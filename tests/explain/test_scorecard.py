@@ -28,6 +28,7 @@ CARD = Scorecard(
         np.array([[0, 0, 0.5], [1.0, 0, 0], [0, 0, 0], [-1.0, 0, 0]]),
     ),
     factor=0.5,
+    growth=0.0,
     pairs=(
         Pair(
             a=0,
@@ -67,6 +68,7 @@ def test_forecasts_add_up_effects_and_pairs_and_multiply_those_of_several_change
     )
     np.testing.assert_array_equal(CARD.forecast(edits), [0, 0, 0, 2, 0])
     np.testing.assert_array_equal(replace(CARD, factor=1.0).forecast(edits), [0, 1, 1, 2, 0])
+    np.testing.assert_allclose(replace(CARD, growth=1.0).counts(np.array([0, 1, 2, 3, 8])), [1, 1, 0.5, 0.75, 2])
     np.testing.assert_allclose(CARD.total(edits)[:2], [50, 0.5 * (50 + 50 + 40)])
 
 

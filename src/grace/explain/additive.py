@@ -2,20 +2,25 @@
 
 The forecast of an edit x' of a row x adds up what its changes do alone, and what chosen pairs of changes do beyond
 that: for every class c, f_c(x) + s · (Σ_j Δ_c(j, x'_j) + Σ_pairs I_c(a, b, x'_a, x'_b)), where s = 1 if one feature
-changes and else a factor of the row: effects of several changes rarely add up in full. Pairs are chosen greedily on one
+changes and else a factor of the row: effects of several changes rarely add up exactly. Pairs are chosen greedily on one
 set of edits, each followed by the best factor; their number on another.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from grace.explain.edits import Edits, Ints
-from grace.schema.features import Bools, Floats
+from grace.schema.features import Floats
 
-FACTORS = np.array(sorted((k / 20 for k in range(2, 41)), key=lambda s: abs(np.log(s))))  # 1 first: it wins ties
+GROWTHS = (0.0, -0.4, -0.2, 0.2, 0.4)
+FACTORS = np.array(
+    sorted(product((k / 10 for k in range(2, 21)), GROWTHS), key=lambda f: abs(np.log(f[0])) + abs(f[1]))
+)
+"""The factors (A, 2) that are tried, see `counted`; no change of the sum is the first: it wins ties."""
 TOLERANCE = 1e-9  # two objectives that differ by less are equal
 LEAST_GAIN = 0.002  # of the objective, by each pair
 
@@ -63,20 +68,27 @@ def _across(values: Floats | Ints, like: Floats) -> Floats:
     return np.asarray(values.reshape(len(values), *[1] * (like.ndim - 1)))
 
 
+def counted(changed: Ints, factor: Floats, growth: Floats) -> Floats:
+    """What changes count, of their sum, if so many features change: all of it for one feature, else factor times
+    (number / 2) ** growth."""
+    several = np.maximum(changed, 2) / 2
+    return np.asarray(np.where(changed > 1, factor * several**growth, 1.0))
+
+
 @dataclass(frozen=True)
 class Terms:
     """What is added up for edits (n, m): the sums of what their changes do alone (n, m, classes), what Q pairs do
-    beyond that (n, Q, m, classes), which edits change several features, and the model's scores (n, m, classes)."""
+    beyond that (n, Q, m, classes), how many features change, and the model's scores (n, m, classes)."""
 
     edits: Edits
     alone: Floats
     pairs: Floats
-    several: Bools
+    changed: Ints
     truth: Floats
 
     def forecast(self, start: Floats, factor: Floats, extra: Floats) -> Floats:
-        """Sums (n, A, m, classes) for factors (n, A or 1) and sums of pairs (n, A or 1, m, classes)."""
-        count = np.where(self.several[:, None], factor[:, :, None], 1.0)
+        """Sums (n, A, m, classes) for factors (n, A or 1, 2) and sums of pairs (n, A or 1, m, classes)."""
+        count = counted(self.changed[:, None], factor[:, :, :1], factor[:, :, 1:])
         return np.asarray(start[:, None, None] + (self.alone[:, None] + extra) * count[..., None])
 
     def chosen(self, pairs: Ints) -> Floats:
@@ -90,8 +102,8 @@ class Terms:
 
 @dataclass(frozen=True)
 class Fit:
-    """The factor (n,) and the pairs (n, K) of each row, -1 for none, the factor without pairs, and the objective on the
-    edits by which the number of pairs was chosen."""
+    """The factor and its growth (n, 2), and the pairs (n, K), -1 for none, of each row; the factor without pairs; the
+    objective on the edits by which the number of pairs was chosen."""
 
     factor: Floats
     pairs: Ints
@@ -121,7 +133,7 @@ def objective(rule: Rule, terms: Terms, sums: Floats) -> Floats:
 def fit(rule: Rule, start: Floats, choose: Terms, check: Terms, max_pairs: int) -> Fit:
     """Choose the factor and at most `max_pairs` pairs of each row. `choose` decides which pairs, `check` how many."""
     n = len(start)
-    every = np.broadcast_to(FACTORS, (n, len(FACTORS)))
+    every = np.broadcast_to(FACTORS, (n, *FACTORS.shape))
     nothing = np.zeros_like(choose.alone)[:, None]
     factor = _best_factor(rule, choose, start, every, nothing)
     pairs = np.full((n, min(max_pairs, choose.pairs.shape[1])), -1, dtype=np.int64)
@@ -147,11 +159,11 @@ def _cut(values: Floats, factors: Floats, pairs: Ints) -> Fit:
     numbers = np.arange(values.shape[1])
     best = (values - LEAST_GAIN * numbers).argmax(axis=1)[:, None]
     kept = np.where(np.arange(pairs.shape[1]) < best, pairs, -1)
-    factor, value = (np.take_along_axis(a, best, axis=1)[:, 0] for a in (factors, values))
-    return Fit(factor, kept, factors[:, 0], value)
+    factor = np.take_along_axis(factors, best[:, :, None], axis=1)[:, 0]
+    return Fit(factor, kept, factors[:, 0], np.take_along_axis(values, best, axis=1)[:, 0])
 
 
 def _best_factor(rule: Rule, terms: Terms, start: Floats, factors: Floats, extra: Floats) -> Floats:
     value = objective(rule, terms, terms.forecast(start, factors, extra))
     first = (value >= value.max(axis=1, keepdims=True) - TOLERANCE).argmax(axis=1)
-    return np.asarray(np.take_along_axis(factors, first[:, None], axis=1)[:, 0])
+    return np.asarray(np.take_along_axis(factors, first[:, None, None], axis=1)[:, 0])

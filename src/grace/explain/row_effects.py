@@ -69,7 +69,7 @@ class RowEffects:
     def terms(self, edits: Edits, truth: Floats, chosen: Ints | None = None) -> Terms:
         """What is added up for edits with true scores (n, m, classes), with all pairs, or for chosen ones (n, K)."""
         alone = curves_at(self.curves, edits.rows) - curves_at(self.curves, self.rows[:, None])
-        several = (edits.rows != self.rows[:, None]).sum(axis=2) > 1
+        changed = (edits.rows != self.rows[:, None]).sum(axis=2)
         moved = np.take_along_axis(edits.rows, self.top[:, None], axis=2).transpose(0, 2, 1)
         weights = grid_weights(moved, self.grid, self.categorical[self.top], self.missing[self.top])
         tables, sides = self.tables(), self.pairs.T
@@ -79,7 +79,7 @@ class RowEffects:
             number = np.maximum(chosen, 0)
             tables = np.take_along_axis(tables, number[:, :, None, None, None], axis=1)
             part = [np.take_along_axis(weights, side[number][:, :, None, None], axis=1) for side in sides]
-        return Terms(edits, alone.sum(axis=2), looked_up(tables, *part), several, truth)
+        return Terms(edits, alone.sum(axis=2), looked_up(tables, *part), changed, truth)
 
 
 def curves_at(curves: Curves, edits: Floats) -> Floats:

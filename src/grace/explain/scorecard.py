@@ -2,7 +2,7 @@
 
 100 points are the way from the original class to the contrast class, f_C(x) - f_v(x) in the scale of the scorecard, and
 a change is worth its share of that way, alone. Of two classes, a single change flips the row from 100 points on;
-several changes flip it from 100 / `factor` points on, what pairs do together included.
+several changes flip it from 100 / `counts` points on, what pairs do together included.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from grace.errors import GraceError
+from grace.explain.additive import counted
 from grace.explain.edits import Ints
 from grace.explain.pair_tables import grid_weights, looked_up
 from grace.methods.curves import interpolate
@@ -92,6 +93,8 @@ class Scorecard:
     values: tuple[Floats, ...]
     effects: tuple[Floats, ...]
     factor: float
+    growth: float
+    """What several changes count of their sum, see `counts`."""
     pairs: tuple[Pair, ...]
     figure: Figure
     target: tuple[float, float] | None = None
@@ -117,8 +120,12 @@ class Scorecard:
         return float(self._points(sum(found, np.zeros((1, len(self.start)))))[0])
 
     def total(self, edits: Floats) -> Floats:
-        """The points (m,) of edits (m, d): the sum of all changes and pairs, of several changes times `factor`."""
+        """The points (m,) of edits (m, d): the sum of all changes and pairs, times what so many changes count."""
         return self._points(self.sums(edits) - self.start)
+
+    def counts(self, changed: Ints | int) -> Floats:
+        """What changes count, of the sum of their points, if so many features change at once: 1 for one feature."""
+        return counted(np.asarray(changed), np.asarray(self.factor), np.asarray(self.growth))
 
     # -- forecasts ----------------------------------------------------------------------------
 
@@ -129,8 +136,8 @@ class Scorecard:
             out += self._effect(j, edits[:, j])
         for pair in self.pairs:
             out += self._interaction(pair, edits)
-        several = (edits != self.row).sum(axis=1) > 1
-        return np.asarray(self.start + out * np.where(several, self.factor, 1.0)[:, None])
+        changed = (edits != self.row).sum(axis=1)
+        return np.asarray(self.start + out * self.counts(changed)[:, None])
 
     def forecast(self, edits: Floats) -> Ints:
         """The decision (m,) that is forecast for edits (m, d): the position of a class."""
@@ -157,6 +164,7 @@ class Scorecard:
             "values": [v.tolist() for v in self.values],
             "effects": [e.tolist() for e in self.effects],
             "factor": self.factor,
+            "growth": self.growth,
             "pairs": [p.to_dict() for p in self.pairs],
             "figure": self.figure.to_dict(),
             "target": None if self.target is None else [t if np.isfinite(t) else None for t in self.target],
@@ -180,6 +188,7 @@ class Scorecard:
             values=tuple(np.array(v, dtype=np.float64) for v in data["values"]),
             effects=tuple(np.array(e, dtype=np.float64) for e in data["effects"]),
             factor=data["factor"],
+            growth=data["growth"],
             pairs=tuple(map(Pair.from_dict, data["pairs"])),
             figure=Figure.from_dict(data["figure"]),
             target=None if data["target"] is None else target,
