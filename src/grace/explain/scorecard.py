@@ -119,6 +119,13 @@ class Scorecard:
         found = [self._interaction(p, edit[None]) for p in self.pairs if {p.a, p.b} == {i, j}]
         return float(self._points(sum(found, np.zeros((1, len(self.start)))))[0])
 
+    def strongest(self, pair: Pair) -> tuple[Value, Value, float]:
+        """The two values of a pair whose points together differ most from those alone, and by how much."""
+        points = self._points(pair.table)
+        a, b = np.unravel_index(np.abs(points).argmax(), points.shape)
+        values = (self._cell(j, grid[at]) for j, grid, at in ((pair.a, pair.values_a, a), (pair.b, pair.values_b, b)))
+        return (*values, float(points[a, b]))  # type: ignore[return-value]
+
     def total(self, edits: Floats) -> Floats:
         """The points (m,) of edits (m, d): the sum of all changes and pairs, times what so many changes count."""
         return self._points(self.sums(edits) - self.start)
@@ -212,6 +219,10 @@ class Scorecard:
                 f"feature {self.names[j]!r} has no category {value!r}; it has {', '.join(map(str, known))}"
             )
         return float(known.index(value))
+
+    def _cell(self, j: int, code: float) -> Value:
+        known = self.categories[j]
+        return float(code) if known is None else known[int(code)]
 
     def _effect(self, j: int, values: Floats) -> Floats:
         return np.asarray(interpolate(self.values[j][None], self.effects[j][None], values[None])[0])

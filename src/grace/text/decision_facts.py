@@ -71,3 +71,22 @@ class SufficientFacts:
     minimal: bool
     smallest: bool
     undecided: int
+
+
+@dataclass(frozen=True)
+class PairFacts:
+    """Two features, each with a value in words, and how many points more (or less) they bring together."""
+
+    first: tuple[Feature, str]
+    second: tuple[Feature, str]
+    points: int
+
+
+@dataclass(frozen=True)
+class ForecastFacts:
+    """How well adding up points forecasts the model: right about so many of 100 other changes. `two_count` is what two
+    changes count, in per cent of the sum of their points. `right` is None if it does not forecast well."""
+
+    right: int | None
+    two_count: int
+    pairs: tuple[PairFacts, ...] = ()

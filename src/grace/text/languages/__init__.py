@@ -17,7 +17,7 @@ from grace.errors import GraceError
 from grace.schema import words
 from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.formatting import decimal
-from grace.text.decision_facts import AloneFacts, SetFacts, SufficientFacts
+from grace.text.decision_facts import AloneFacts, ForecastFacts, SetFacts, SufficientFacts
 from grace.text.precision import Difference, NewCategory, Replacement
 
 FORMS = ("had", "because", "typical")
@@ -155,6 +155,9 @@ class Language(Protocol):
 
     def alone(self, facts: AloneFacts) -> str:
         """Which features could have changed the prediction alone, and which could not."""
+
+    def forecast(self, facts: ForecastFacts) -> str:
+        """How well adding up points forecasts the model, and which pairs add more or less than their sum."""
 
     def sets(self, facts: SetFacts) -> str:
         """How many sets of features could have changed the prediction."""

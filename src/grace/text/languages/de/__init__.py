@@ -1,6 +1,6 @@
 """German: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
-from grace.text.languages.de.decisions import alone, sets, sufficient
+from grace.text.languages.de.decisions import alone, forecast, sets, sufficient
 from grace.text.languages.de.errors import ERRORS
 from grace.text.languages.de.interface import PAGE, PICTURES
 from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, sure
@@ -32,6 +32,7 @@ __all__ = [
     "cutoff",
     "failed",
     "figure",
+    "forecast",
     "has_ratios",
     "is_plural",
     "label",

@@ -1,6 +1,6 @@
 """English: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
-from grace.text.languages.en.decisions import alone, sets, sufficient
+from grace.text.languages.en.decisions import alone, forecast, sets, sufficient
 from grace.text.languages.en.interface import PAGE, PICTURES
 from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
 from grace.text.languages.en.sentences import TEMPLATES
@@ -34,6 +34,7 @@ __all__ = [
     "cutoff",
     "failed",
     "figure",
+    "forecast",
     "has_ratios",
     "is_plural",
     "label",

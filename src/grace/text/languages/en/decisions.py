@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from grace.schema.features import Feature, Numeric
 from grace.schema.words import fill
-from grace.text.decision_facts import AloneFacts, Prediction, SetFacts, SufficientFacts, Values
+from grace.text.decision_facts import AloneFacts, ForecastFacts, Prediction, SetFacts, SufficientFacts, Values
 from grace.text.languages import if_few, listed, upper
 from grace.text.languages.en.remarks import RANGES
 from grace.text.languages.en.words import AND, COUNT, measured, number
@@ -144,3 +144,15 @@ def sufficient(facts: SufficientFacts) -> str:
     if facts.minimal:
         return f"{text} None of them can be left out."
     return f"{text} Whether {count(facts.undecided)} of them could be left out is open."
+
+
+def forecast(facts: ForecastFacts) -> str:
+    if facts.right is None:
+        return "No points are shown: adding up what changes do alone does not forecast the model well for this row."
+    counted = "" if facts.two_count == 100 else f"; two changes count {facts.two_count} % of the sum of their points"
+    out = [f"Adding up the points forecasts {facts.right} of 100 other changes of this row{counted}."]
+    for pair in facts.pairs:
+        (a, of_a), (b, of_b) = pair.first, pair.second
+        more = f"{abs(pair.points)} points {'more' if pair.points > 0 else 'less'}"
+        out.append(f"{upper(a.noun)} ({of_a}) and {b.noun} ({of_b}) bring {more} together than each alone.")
+    return " ".join(out)
