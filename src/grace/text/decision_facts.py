@@ -37,7 +37,8 @@ class Prediction:
 @dataclass(frozen=True)
 class AloneFacts:
     """What features can do alone: `total` may change; of those that flip the prediction, some with the values that do
-    so, and `more` others; features for which that is proven impossible, for which no value was found, and open ones."""
+    so, and `more` others; features for which that is proven impossible, for which no value was found, and open ones.
+    `sampled` if values between those that were tried are not known."""
 
     prediction: Prediction
     total: int
@@ -46,6 +47,7 @@ class AloneFacts:
     cannot: tuple[Feature, ...]
     none_found: tuple[Feature, ...]
     undecided: tuple[Feature, ...]
+    sampled: bool = False
 
 
 @dataclass(frozen=True)

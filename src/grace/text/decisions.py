@@ -73,6 +73,7 @@ def profile_text(profile: Profile) -> str:
         cannot=named("cannot"),
         none_found=named("none found"),
         undecided=named("undecided"),
+        sampled=any(f.kind == "grid" for f in flips),
     )
     return (
         f"{language.alone(facts)} {language.forecast(forecast_of(profile))}"

@@ -80,9 +80,8 @@ def alone(facts: AloneFacts) -> str:
         parts += [f"{count(facts.more)} weitere"] if facts.more else []
         verb = "hätte" if flips == 1 else "hätten"
         which = f"{count(flips)} der {count(total)} änderbaren Merkmale" if total > 1 else "das eine änderbare Merkmal"
-        out.append(
-            f"{within(facts.prediction)} {verb} {which} {done(facts.prediction, 'allein ')}: {listed(parts, AND)}."
-        )
+        able = done(facts.prediction, "allein ") + (", soweit Werte erprobt wurden" if facts.sampled else "")
+        out.append(f"{within(facts.prediction)} {verb} {which} {able}: {listed(parts, AND)}.")
     if facts.cannot:
         out.append(f"Nicht gekonnt hätten es, gleich mit welchem Wert (nachgewiesen): {names(facts.cannot)}.")
     if facts.none_found:

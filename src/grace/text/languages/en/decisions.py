@@ -90,7 +90,8 @@ def alone(facts: AloneFacts) -> str:
         parts = [f"{part.feature.noun} ({values(part)})" for part in facts.flips]
         parts += [f"{count(facts.more)} more"] if facts.more else []
         which = f"{count(flips)} of the {count(total)} features that may change" if total > 1 else "its one feature"
-        able = f"could have {done(facts.prediction)} alone: {listed(parts, AND)}"
+        sampled = ", as far as values were tried" if facts.sampled else ""
+        able = f"could have {done(facts.prediction)} alone{sampled}: {listed(parts, AND)}"
         out.append(f"{upper(within(facts.prediction))}, {which} {able}.")
     others = len(rest) == 1 and bool(flips)
     if facts.cannot:
