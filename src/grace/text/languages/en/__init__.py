@@ -1,7 +1,7 @@
 """English: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
 from grace.text.languages.en.interface import PAGE, PICTURES
-from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
+from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, room, sure
 from grace.text.languages.en.sentences import TEMPLATES
 from grace.text.languages.en.words import (
     NAME,
@@ -43,6 +43,7 @@ __all__ = [
     "one_change",
     "positive",
     "reason",
+    "room",
     "sure",
 ]
 
