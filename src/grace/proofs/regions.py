@@ -2,9 +2,9 @@
 
 Each changed number has an interval, each changed category a set; all other features keep the row's values. A side of an
 interval moves in steps that can be said, first away from the row, the largest change first, then towards it, and as far
-as a proof (`boxes`) allows: the exact line of the feature limits how far that can be, a counterexample limits it more,
-and bisection does the rest. What fails in a box fails in any larger one, so that no side could go further in the end,
-unless the work that a row may take ended it. Categories are added last, one by one.
+as a proof (`boxes`) allows: the line of the feature alone says how far to try, counterexamples limit it, and bisection
+does the rest. What fails in a box fails in any larger one, so that no side could go further in the end, unless the work
+that a row may take ended it. Categories are added last, one by one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 from grace.methods.profiles import FARTHEST, profiles_of
+from grace.models.predictor import tree_ensemble
+from grace.models.relu import relu_network
 from grace.problem.decimals import Decimals, digits_of
 from grace.problem.problem import Problem
 from grace.proofs.boxes import HOLDS, OUT_OF_WORK, BoxChecker, Ints, checker_of
@@ -23,7 +25,6 @@ from grace.schema.features import Bools, Floats
 
 SECONDS = 0.04  # of work that a row may take, as it is counted
 PART = 1 / 8  # of it for a single box
-FROM_THE_TOP = 2  # boxes of a side that are tried at its limit, before it is halved
 ASKED_BOXES = 4  # of a side, for a model that is asked at points
 COMBINATIONS = 64  # of categories that a box may have
 
@@ -77,7 +78,8 @@ class Sides:
     value: Floats  # the value of the answer
     end: Floats  # the end of the range,
     steps: Floats  # and in how many steps it is reached
-    limit: Floats  # of the steps, as far as the feature alone can go
+    limit: Floats  # the most steps that the feature alone can go,
+    hint: Floats  # and so many that it is likely to
     base: Floats  # the decimal number from which steps are counted
     grid: Decimals = field(repr=False)
 
@@ -104,10 +106,10 @@ def sides_of(problem: Problem, contrast: Tensor, low: Tensor, high: Tensor) -> S
     row, column = torch.nonzero((contrast != problem.rows) & problem.space.is_numeric, as_tuple=True)
     part, rows, at = problem.select(row), contrast[row], column[:, None]
     x, value, bottom, top = (t.gather(1, at)[:, 0] for t in (part.rows, rows, low[row], high[row]))
-    line = profiles_of(part, rows, column).around(value) if len(row) else (value, value)
+    ends, missed = ends_of_lines(part, rows, column)
     size = problem.space.cost_of(value - x, column)
-    host = [t.cpu().numpy() for t in (row, column, x, value, bottom, top, *line, size)]
-    row_, column_, x_, value_, bottom_, top_, first, last, size_ = (np.concatenate([t, t]) for t in host)
+    host = [t.cpu().numpy() for t in (row, column, x, value, bottom, top, size)]
+    row_, column_, x_, value_, bottom_, top_, size_ = (np.concatenate([t, t]) for t in host)
     up = np.arange(len(row_)) < len(row)
     inward = up == (value_ < x_)
     order = np.lexsort((column_, -size_, inward, row_))
@@ -115,12 +117,33 @@ def sides_of(problem: Problem, contrast: Tensor, low: Tensor, high: Tensor) -> S
     grid = Decimals.of(np.concatenate([np.asarray(digits)[:, 0]] * 2))
     end = np.where(up, top_, bottom_)
     base = np.where(up, grid.floor(value_), grid.ceil(value_))
-    out = Sides(row_, column_, up, value_, end, np.zeros_like(end), np.zeros_like(end), base, grid)
+    none = np.zeros_like(end)
+    out = Sides(row_, column_, up, value_, end, none, none, none, base, grid)
     every = np.arange(len(end))
     steps = np.where(end == value_, 0.0, out.steps_before(every, end) + 1)
-    reach = np.where(up, last, first)
-    limit = np.where(reach == end, steps, np.minimum(steps, out.steps_before(every, reach) + 1))
-    return replace(out, steps=steps, limit=limit).select(order)
+    reach, fails = (np.concatenate([pair[1].cpu().numpy(), pair[0].cpu().numpy()]) for pair in (ends, missed))
+    hint = np.where(reach == end, steps, np.minimum(steps, out.steps_before(every, reach) + 1))
+    # between whole numbers a line may fail for nothing, and by less than the tolerance for nothing in trees
+    exact = tree_ensemble(problem.model) is None and relu_network(problem.model) is not None
+    limited = exact & np.isfinite(fails) & ~problem.space.is_integer.cpu().numpy()[column_]
+    limit = np.where(limited, out.steps_before(every, np.where(limited, fails, value_)), steps)
+    limit = np.minimum(limit, steps)
+    hint = np.minimum(hint, limit)
+    return replace(out, steps=steps, limit=limit, hint=hint).select(order)
+
+
+def ends_of_lines(
+    problem: Problem, rows: Tensor, column: Tensor
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Along each number (N,) of rows: the ends of the interval around its value in which the goal is sure to be reached
+    if it alone moves, and the nearest points below and above at which it is missed, infinite if there are none."""
+    value = rows.gather(1, column[:, None])
+    if len(rows) == 0:
+        return (value[:, 0], value[:, 0]), (value[:, 0], value[:, 0])
+    lines = profiles_of(problem, rows, column)
+    below = torch.where(~lines.holds & (lines.points < value), lines.points, -torch.inf).amax(dim=1)
+    above = torch.where(~lines.holds & (lines.points > value), lines.points, torch.inf).amin(dim=1)
+    return lines.around(value[:, 0]), (below, above)
 
 
 class Growth:
@@ -158,13 +181,13 @@ class Growth:
         sides, most = self.sides, np.inf if self.checker.proves else ASKED_BOXES
         ends = np.searchsorted(sides.row, np.arange(len(self.low)), side="right")
         side = np.searchsorted(sides.row, np.arange(len(self.low)))
-        proven, limit, tried = np.zeros(len(side)), np.zeros(len(side)), np.zeros(len(side))
+        proven, limit, hint, tried = (np.zeros(len(side)) for _ in range(4))
         begun = np.zeros(len(side), dtype=bool)
         while True:
             active = np.flatnonzero(side < ends)
             fresh = active[~begun[active]]
             proven[fresh], tried[fresh], begun[fresh] = 0.0, 0.0, True
-            limit[fresh] = sides.limit[side[fresh]]
+            limit[fresh], hint[fresh] = sides.limit[side[fresh]], sides.hint[side[fresh]]
             over = active[(proven[active] >= limit[active]) | (tried[active] >= most) | (self.left[active] <= 0)]
             self.complete[over[(proven[over] < limit[over]) & (self.left[over] <= 0)]] = False
             side[over] += 1
@@ -174,8 +197,11 @@ class Growth:
                 if len(over) == 0:
                     return
                 continue
-            top = tried[rows] < FROM_THE_TOP
-            step = np.where(top, limit[rows], np.floor((proven[rows] + limit[rows] + 1) / 2))
+            step = np.floor((proven[rows] + limit[rows] + 1) / 2)
+            second = np.where(proven[rows] > 0, proven[rows] + 1, limit[rows])
+            step = np.where(
+                tried[rows] == 0, np.minimum(hint[rows], limit[rows]), np.where(tried[rows] == 1, second, step)
+            )
             tried[rows] += 1
             here = side[rows]
             column, up, value = sides.column[here], sides.up[here], sides.value_at(here, step)
