@@ -154,8 +154,11 @@ class Explanation:
         return out
 
     def computed(self) -> Explanation:
-        """This explanation, with its deferred fields computed now, as in a thread that may call the model."""
+        """This explanation, with its deferred fields and regions computed now, as in a thread that may call the
+        model."""
         _ = self.words
+        for e in (self, *self.alternatives):
+            _ = e.region
         return self
 
     if not TYPE_CHECKING:  # mypy would accept any attribute
