@@ -30,9 +30,9 @@ from grace.problem.decimals import Decimals, digits_of
 from grace.problem.problem import Problem
 from grace.proofs.regions import Regions, regions_of
 
-TRAINED, OTHERS, ROWS, DRAWS = 3000, 5, 40, 50
+TRAINED, OTHERS, ROWS, DRAWS = 2000, 4, 24, 40
 NOISE = (0.01, 0.05)  # of a spread
-SECONDS = 240  # of steady answers to single rows after which no more rows are asked about
+SECONDS = 120  # of steady answers to single rows after which no more rows are asked about
 MODELS = ("network", "forest", "XGBoost")
 DATA = (*datasets.PAPER, *datasets.CATEGORICAL)
 
