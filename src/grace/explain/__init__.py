@@ -7,6 +7,7 @@ explanations  Explanations, a batch; details computes and caches what needs furt
 ranked        the answers of one rank as fields of explanations, read off the arrays of the batch; shared_parts is what
               all explanations of a batch have in common
 explanation   Explanation, one answer; explanation_json validates its JSON, json_text writes that of many
+region        Region, the box around an answer in which the decision is the same
 answer_parts  remarks and records of proofs and misses, read off the arrays of a batch
 diagnosis     why a row has no answer: limits that would have to be lifted
 metrics       the paper's measures

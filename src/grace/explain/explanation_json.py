@@ -103,6 +103,7 @@ class ExplanationJson(TypedDict):
     alternatives: NotRequired[list[Mapping[str, Any]]]
     follow_on: NotRequired[list[ChangeJson]]
     protected: NotRequired[tuple[str, ...]]
+    region: NotRequired[Mapping[str, Any] | None]
 
 
 def explanation_parts(data: Mapping[str, Any]) -> dict[str, Any]:

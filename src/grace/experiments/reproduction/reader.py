@@ -23,6 +23,8 @@ from grace.text.precision import (
     ABOVE_TENFOLD,
     BELOW_TENTH,
     SLIGHT,
+    AnyCategory,
+    AtLeast,
     Delta,
     Difference,
     NewCategory,
@@ -121,16 +123,17 @@ def of_grace(text: str, shown: Shown, known: TableStatistics, policy: str) -> Be
 def _applied(known: TableStatistics, j: int, value: float, difference: Difference, typical: float) -> float:
     """The new value of a feature by the difference that a text names."""
     feature = known.schema.features[j]
-    if isinstance(difference, NewCategory):
+    if isinstance(difference, NewCategory | AnyCategory):
         assert isinstance(feature, Categorical)
-        return float(feature.categories.index(difference.new))
+        first = difference.new[0] if isinstance(difference, AnyCategory) else difference.new
+        return float(feature.categories.index(first))
     assert isinstance(feature, Numeric)
     old = decimal(value)
     if isinstance(difference, Replacement):
         return float(difference.new)
     if isinstance(difference, Within):
         return _feasible(feature, value, float(difference.low + difference.high) / 2)
-    if isinstance(difference, Delta):
+    if isinstance(difference, Delta | AtLeast):
         return _feasible(feature, value, float(old + (difference.size if difference.up else -difference.size)))
     if isinstance(difference, Ratio):
         return _feasible(feature, value, float(old * _ratio(difference)))

@@ -68,6 +68,15 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Values:
+    """The values of a feature in a region, in words: the two ends of an interval, one value, or categories."""
+
+    feature: Feature
+    words: tuple[str, ...]
+    is_interval: bool
+
+
+@dataclass(frozen=True)
 class Limits:
     """The conditions of a proof. `count` is the number of changes that it covers; `fixed`, `rising` and `falling` are
     the features that may not change, only increase or only decrease; `categories`: some categories may not be chosen;
@@ -142,6 +151,10 @@ class Language(Protocol):
 
     def minimum(self, limits: Limits, form: str) -> str:
         """A sentence: no change of so few features would have sufficed under these limits."""
+
+    def room(self, facts: Facts, values: Sequence[Values], points: int) -> str:
+        """A sentence: with any of these values of the changed features, the model would have decided for class Y. It is
+        proven, or was checked at so many points."""
 
     def failed(self, facts: Facts, reason: str) -> str:
         """The sentence for a row without an answer, without full stop."""

@@ -3,7 +3,7 @@
 from grace.text.languages.de.decisions import alone, forecast, sets, sufficient
 from grace.text.languages.de.errors import ERRORS
 from grace.text.languages.de.interface import PAGE, PICTURES
-from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, sure
+from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, room, sure
 from grace.text.languages.de.sentences import TEMPLATES
 from grace.text.languages.de.words import (
     NAME,
@@ -43,6 +43,7 @@ __all__ = [
     "number",
     "one_change",
     "reason",
+    "room",
     "sets",
     "sufficient",
     "sure",

@@ -2,7 +2,7 @@
 
 from grace.text.languages.en.decisions import alone, forecast, sets, sufficient
 from grace.text.languages.en.interface import PAGE, PICTURES
-from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
+from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, room, sure
 from grace.text.languages.en.sentences import TEMPLATES
 from grace.text.languages.en.words import (
     NAME,
@@ -46,6 +46,7 @@ __all__ = [
     "one_change",
     "positive",
     "reason",
+    "room",
     "sets",
     "sufficient",
     "sure",
