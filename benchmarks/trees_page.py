@@ -40,10 +40,10 @@ def page(out: Path) -> None:
 
 
 def head(out: Path) -> str:
-    machine = (out / "trees-machine.txt").read_text(encoding="utf-8").strip()
+    command, machine = (out / "trees-machine.txt").read_text(encoding="utf-8").splitlines()
     return f"""# Trees
 
-Made by `python benchmarks/trees.py --peers`, which writes all figures beside this page (`trees-*.csv`). {machine}
+Made by `{command}`, which writes all figures beside this page (`trees-*.csv`). {machine}
 
 Tree ensembles are read as trees and searched exactly ([Method](method.md)). The models have the defaults of
 their libraries and {TREES} trees ({TREES} for each class where there are more than two), without early
@@ -96,10 +96,10 @@ mean number of features that have to change, on rows where that was proven; *sea
 changes on the same rows. *Decided* is the share of rows for which the count was proven within a second of work
 (of a row without an answer: that there is none), ties aside where the model decides one as was asked for. *Gap*
 is by how much, proven, an answer with the same features could at most be nearer: the median over rows and their
-mean. Answers have the decimals of their columns and the
-bound does not, so that a very small change may have a large gap. *Alone* is the median over rows asked one at a
-time, *batch* a row among all of them, both from a DataFrame to checked answers without a proof; *times faster*
-is the median of the same model as a black box, over that of the search on trees, on the same rows in the same
+mean. Answers have the decimals of their columns and the bound does not, so that a very small change may have a large
+gap; and a tie that the model decides as was asked for may be nearer than any answer. *Alone* is the median over rows
+asked one at a time, *batch* a row among all of them, both from a DataFrame to checked answers without a proof; *times
+faster* is the median of the same model as a black box, over that of the search on trees, on the same rows in the same
 process.
 
 {by_model(good)}

@@ -91,7 +91,7 @@ def test_arrays_get_the_answers_of_frames(name: str) -> None:
     np.testing.assert_array_equal(
         model.responses(rows).reshape(len(rows), -1)[:, -1], estimator.predict_proba(model.given(rows))[:, -1]
     )
-    assert len(trials(model.schema, rows)) == 8 * len(KINDS)
+    assert len(trials(model.schema, rows)) == 32 * len(KINDS)
 
 
 def test_numbers_of_a_forest() -> None:

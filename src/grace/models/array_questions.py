@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.int64]
 Given = Callable[[Floats], Any]
 MANY = 4096  # rows from which on several threads pay, where the model may use them
 CATBOOST = ("CatBoostClassifier", "CatBoostRegressor")
-BASES = 8  # rows in which each category is tried out
+BASES = 32  # rows in which each category is tried out
 
 
 @dataclass(frozen=True)

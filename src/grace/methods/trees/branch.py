@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table
-from grace.methods.trees.bounds import FIXED, MOVED, OPEN, SPLITS, VISITS, above, below, bound
+from grace.methods.trees.bounds import bound
 from grace.methods.trees.margins import Aims, lead_of, logit_of
+from grace.methods.trees.regions import FIXED, MOVED, OPEN, SPLITS, VISITS, above, below
 from grace.methods.trees.search_nodes import (
     CROWDED,
     LOST,

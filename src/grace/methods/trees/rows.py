@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of
-from grace.methods.trees.bounds import VISITS
 from grace.methods.trees.branch import STOPPED, advance, begin_row
 from grace.methods.trees.margins import Aims
+from grace.methods.trees.regions import VISITS
 from grace.methods.trees.search_nodes import CROWDED, LOST, UNSURE, Search, joined, limit_moves, search_arrays
 from grace.methods.trees.steps import Steps, descend, settle, steps_arrays
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined

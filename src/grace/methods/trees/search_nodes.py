@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of, said_within
-from grace.methods.trees.bounds import SPLITS, Region, below, region
+from grace.methods.trees.regions import SPLITS, Region, below, region
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees
 
