@@ -41,6 +41,7 @@ class Proven:
     up: str
     down: str
     distinct: bool
+    ties: bool
     towards: str
     confidence: str
 
@@ -114,7 +115,8 @@ TONGUES = {
         sure=r" \(the model (?:would then have been|was) (.*) sure\)",
         fewer=r" Within these ranges(?P<categories> and categories)?(?:, with (?P<fixed>.*?) as (?:it is|they are))?"
         r"(?:, with (?P<up>.*?) only going up)?(?:, with (?P<down>.*?) only going down)?"
-        r"(?P<distinct>, without two features that say much the same)?, no (?P<fewer>\w+) changes? "
+        r"(?P<distinct>, without two features that say much the same)?"
+        r"(?P<ties>, (?:ties between classes|borderline cases) aside)?, no (?P<fewer>\w+) changes? "
         r"(?:could have done it|would have been enough to change that|could have led to (?P<towards>.*?))"
         r"(?: with a probability of at least (?P<confidence>.*) %)?\.",
     ),
@@ -143,7 +145,8 @@ TONGUES = {
         sure=r" \(das Modell (?:wäre sich dann zu (.*) sicher gewesen|war sich zu (.*) sicher)\)",
         fewer=r" Innerhalb dieser Bereiche(?P<categories> und Kategorien)?(?: \((?:unverändert: (?P<fixed>.*?))?(?:; )?"
         r"(?:nur steigend: (?P<up>.*?))?(?:; )?(?:nur fallend: (?P<down>.*?))?(?:; )?"
-        r"(?P<distinct>ohne zwei Merkmale, die weitgehend dasselbe sagen)?\))? hätten? keine (?P<fewer>\w+) "
+        r"(?P<distinct>ohne zwei Merkmale, die weitgehend dasselbe sagen)?(?:; )?"
+        r"(?P<ties>(?:Gleichstände zwischen Klassen|Grenzfälle) ausgenommen)?\))? hätten? keine (?P<fewer>\w+) "
         r"Änderung(?:en)?(?: mit einer Wahrscheinlichkeit von mindestens (?P<confidence>.*) %)? "
         r"(?:genügt|zu (?:„|einer Vorhersage (?:von )?)(?P<towards>.*?)“? geführt)\.",
     ),
@@ -532,7 +535,7 @@ def readings(sentence: str, e: Explanation, schema: Schema, code: str = "en") ->
 def _proven(match: re.Match[str]) -> Proven:
     counts = {"single": 1, "einzelne": 1, "two": 2, "zwei": 2, "three": 3, "drei": 3, "four": 4, "vier": 4}
     said = {name: words or "" for name, words in match.groupdict().items()}
-    flags = {name: bool(said.pop(name)) for name in ("categories", "distinct")}
+    flags = {name: bool(said.pop(name)) for name in ("categories", "distinct", "ties")}
     return Proven(counts[said.pop("fewer")], **flags, **said)
 
 

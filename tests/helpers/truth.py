@@ -167,6 +167,7 @@ def conditions(said: Proven, e: Explanation, schema: Schema, code: str) -> None:
     assert bool(said.down) == bool(proof["decrease_only"])
     assert said.categories == bool(proof["categories"])
     assert said.distinct == (said.fewer > 1 and proof["redundant"])
+    assert said.ties == proof["except_ties"]
     assert Decimal(said.confidence.replace(",", ".") or 0) == 100 * Decimal(repr(float(proof["confidence"])))
     assert bool(said.towards) == (proof["against"] is not None and len(e.classes) != 2)
 

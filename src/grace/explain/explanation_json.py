@@ -55,6 +55,7 @@ class WantedJson(TypedDict):
 
 class ProofJson(TypedDict):
     verdict: str
+    except_ties: NotRequired[bool]
     box: NotRequired[Mapping[str, list[str | bool | Bound]]]
     frozen: NotRequired[list[str]]
     missing: NotRequired[list[str]]

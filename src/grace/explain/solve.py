@@ -22,7 +22,7 @@ from grace.problem.goal import Flip, Goal
 from grace.problem.numpy_or_torch import places, to_native, to_numpy
 from grace.problem.problem import Problem, positions
 from grace.problem.settings import Settings
-from grace.proofs.certificate import FOUND, OPEN, PROVEN, prove
+from grace.proofs.certificate import EXCEPT_TIES, FOUND, OPEN, PROVEN, prove
 from grace.proofs.distance_bound import distance_bound
 from grace.schema.features import Floats
 
@@ -218,7 +218,8 @@ def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, bu
         count = (found[left] != part.rows).sum(dim=1)
         max_changes = torch.where(reached[left], count - 1, problem.max_features)
         verdict = prove(part, max_changes, budget)
-        proof[left[verdict.status == PROVEN]] = PROVEN
+        for status in (PROVEN, EXCEPT_TIES):
+            proof[left[verdict.status == status]] = status
         kept = reached[left] if problem.prefer == "nearest" else torch.zeros_like(reached[left])
         smaller = positions((verdict.status == FOUND) & ~kept)
         if len(smaller):

@@ -261,6 +261,7 @@ def _limits(e: Explanation, code: str, count: int) -> Limits:
         confidence=confidence,
         towards=_facts(e, code).after if named else "",
         is_number=e.wanted is not None,
+        except_ties=bool(proof.get("except_ties", False)),
     )
 
 
@@ -322,7 +323,8 @@ def _single_change_note(e: Explanation, code: str) -> str:
     rising, falling = (tuple(f for f in some if f.name == change.name) for some in (limits.rising, limits.falling))
     least = least_change(change, (e.proof or {}).get("distance_at_least"))
     size = language.amount(feature, least) if isinstance(feature, Numeric) and least > 0 else ""
-    return language.one_change(replace(limits, fixed=(), rising=rising, falling=falling), feature, size)
+    own = replace(limits, fixed=(), rising=rising, falling=falling, except_ties=False)  # the bound covers ties
+    return language.one_change(own, feature, size)
 
 
 def least_change(change: Change, distance: float | None) -> Decimal:

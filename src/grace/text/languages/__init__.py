@@ -82,7 +82,8 @@ class Limits:
     the features that may not change, only increase or only decrease; `categories`: some categories may not be chosen;
     `distinct`: redundant features may not change together; `confidence`: the required probability; `towards`: the words
     for the required class or, with `is_number`, for the range of the predicted number, empty for any other class;
-    `protected`: features that no lifted limit releases."""
+    `protected`: features that no lifted limit releases; `except_ties`: ties are left out, which the model may decide as
+    was asked for."""
 
     count: int
     fixed: tuple[Feature, ...] = ()
@@ -94,6 +95,12 @@ class Limits:
     towards: str = ""
     is_number: bool = False
     protected: tuple[Feature, ...] = ()
+    except_ties: bool = False
+
+    @property
+    def between_classes(self) -> bool:
+        """Whether a tie is one between classes, and not with a required probability or number."""
+        return self.confidence <= 0 and not self.is_number
 
 
 class Language(Protocol):

@@ -70,6 +70,8 @@ def _conditions(limits: Limits) -> str:
         names = if_few([f.noun for f in features])
         out.append(f"{how}: {listed(names, AND) if names else f'{len(features)} der Merkmale'}")
     out += ["ohne zwei Merkmale, die weitgehend dasselbe sagen"] if limits.distinct else []
+    ties = "Gleichstände zwischen Klassen" if limits.between_classes else "Grenzfälle"
+    out += [f"{ties} ausgenommen"] if limits.except_ties else []
     return f" ({'; '.join(out)})" if out else ""
 
 

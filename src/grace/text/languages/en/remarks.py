@@ -66,7 +66,9 @@ def _conditions(limits: Limits) -> list[str]:
         many = len(features) > 1 or features[0].plural
         stays = ("as they are" if many else "as it is") if how == "fixed" else f"only going {how}"
         out.append(f"with {listed(names, AND) if names else f'{len(features)} of the features'} {stays}")
-    return [*out, *(["without two features that say much the same"] if limits.distinct else [])]
+    out += ["without two features that say much the same"] if limits.distinct else []
+    ties = "ties between classes" if limits.between_classes else "borderline cases"
+    return [*out, *([f"{ties} aside"] if limits.except_ties else [])]
 
 
 def room(facts: Facts, values: Sequence[Values], points: int) -> str:
