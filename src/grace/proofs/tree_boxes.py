@@ -14,8 +14,8 @@ import torch
 
 from grace.methods.compiled.threads import over_tasks
 from grace.methods.trees import Arrays, own_work, ready, tree_arrays
-from grace.methods.trees.bounds import VISITS as VISITED
 from grace.methods.trees.branch import DONE, STOPPED, advance
+from grace.methods.trees.regions import VISITS as VISITED
 from grace.methods.trees.search_nodes import LOST, NODES, UNSURE, Search
 from grace.models.compiled import Ints
 from grace.models.trees.ensemble import TreeEnsemble
