@@ -21,6 +21,8 @@ from grace.text.vocabulary import feature_words, schema_words, with_class_words
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from grace.explain.profile import Profile
+    from grace.explain.reasons import Reasons
     from grace.explain.region import Region
     from grace.pictures.backdrop import Backdrop
 
@@ -283,11 +285,11 @@ class Explanation:
 
         return svg(self, self.backdrop(), width=width, theme=theme)
 
-    def to_html(self) -> str:
-        """A self-contained page about this explanation."""
+    def to_html(self, *, profile: Profile | None = None, reasons: Reasons | None = None) -> str:
+        """A self-contained page about this explanation, with a profile and the reasons of its row if given."""
         from grace.pictures.report import page
 
-        return page(self)
+        return page(self, profile, reasons)
 
     def _repr_html_(self) -> str:
         from grace.pictures.report import fragment

@@ -107,15 +107,18 @@ class Profile:
         return profile_figure(self, width=width, theme=theme, most=most)
 
     def _repr_html_(self) -> str:
-        return self.to_svg()
+        from grace.pictures.report import profile_fragment
 
-    def to_dict(self) -> dict[str, Any]:
+        return profile_fragment(self)
+
+    def to_dict(self, *, language: str | None = None) -> dict[str, Any]:
+        """What `grace profile --json` prints; `language` is that of the text."""
         card = {"scorecard": None if self.scorecard is None else self.scorecard.to_dict()} if self.forecasts else {}
         features = [f.to_dict() for f in self.features]
-        return {"text": self.text(), **self.about.to_dict(), "features": features, **card}
+        return {"text": self.text(language=language), **self.about.to_dict(), "features": features, **card}
 
-    def to_json(self) -> str:
-        return indented(self.to_dict())
+    def to_json(self, *, language: str | None = None) -> str:
+        return indented(self.to_dict(language=language))
 
     def __str__(self) -> str:
         return self.text()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import Categorical, Feature, Numeric
 from grace.schema.formatting import decimal
-from grace.text.languages import Language, Values
+from grace.text.languages import Language, RegionValues
 from grace.text.precision import (
     RANGE,
     AnyCategory,
@@ -65,18 +65,20 @@ def _is_end(feature: Numeric, value: Decimal, up: bool) -> bool:
     return value == (decimal(high) if up else decimal(low))
 
 
-def values_of(change: Change, feature: Feature, region: Region, language: Language) -> Values:
+def values_of(change: Change, feature: Feature, region: Region, language: Language) -> RegionValues:
     """The values of a feature in the region, in words: the two ends of an interval, rounded inwards, or categories."""
     if isinstance(feature, Categorical):
-        return Values(feature, tuple(feature.label(c) for c in region.categories[change.name]), is_interval=False)
+        return RegionValues(feature, tuple(feature.label(c) for c in region.categories[change.name]), is_interval=False)
     assert isinstance(feature, Numeric)
     ends: tuple[float, ...] = region.intervals[change.name]
     if is_date(feature):
-        return Values(feature, tuple(date_text(end) for end in dict.fromkeys(ends)), is_interval=ends[0] < ends[1])
+        return RegionValues(
+            feature, tuple(date_text(end) for end in dict.fromkeys(ends)), is_interval=ends[0] < ends[1]
+        )
     low, high = (decimal(end) for end in ends)
     if low == high:
-        return Values(feature, (language.measured(feature, low),), is_interval=False)
+        return RegionValues(feature, (language.measured(feature, low),), is_interval=False)
     new = decimal(change.new)
     first, last = round_digits(low, rounding=ROUND_CEILING), round_digits(high, rounding=ROUND_FLOOR)
     first, last = first if first <= new else low, last if last >= new else high
-    return Values(feature, (language.number(first), language.measured(feature, last)), is_interval=True)
+    return RegionValues(feature, (language.number(first), language.measured(feature, last)), is_interval=True)

@@ -17,7 +17,7 @@ from grace.errors import GraceError
 from grace.schema import words
 from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.formatting import decimal
-from grace.text.decision_facts import AloneFacts, ForecastFacts, SetFacts, SufficientFacts
+from grace.text.decision_facts import AloneFacts, ForecastFacts, SetFacts, SufficientFacts, Values
 from grace.text.precision import Difference, NewCategory, Replacement
 
 FORMS = ("had", "because", "typical")
@@ -68,7 +68,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Values:
+class RegionValues:
     """The values of a feature in a region, in words: the two ends of an interval, one value, or categories."""
 
     feature: Feature
@@ -114,7 +114,7 @@ class Language(Protocol):
     NAME: str
     """The name of the language in the language."""
     SCREEN: Mapping[str, str]
-    """Headings of terminal output: feature, is, would, or, note, along."""
+    """Headings of terminal output: feature, is, would, or, note, along, alone, points; and `more` features."""
     PICTURES: Mapping[str, str]
     """Strings of pictures and reports, as format strings."""
     PAGE: Mapping[str, str]
@@ -159,7 +159,7 @@ class Language(Protocol):
     def minimum(self, limits: Limits, form: str) -> str:
         """A sentence: no change of so few features would have sufficed under these limits."""
 
-    def room(self, facts: Facts, values: Sequence[Values], points: int) -> str:
+    def room(self, facts: Facts, values: Sequence[RegionValues], points: int) -> str:
         """A sentence: with any of these values of the changed features, the model would have decided for class Y. It is
         proven, or was checked at so many points."""
 
@@ -172,6 +172,9 @@ class Language(Protocol):
 
     def note(self, remark: Mapping[str, Any], feature: Feature | None) -> str:
         """A remark about the row or one of its features; see `Explanation.remarks`."""
+
+    def values(self, part: Values) -> str:
+        """Values of a feature: "at most 3 or at least 8"."""
 
     def alone(self, facts: AloneFacts) -> str:
         """Which features could have changed the prediction alone, and which could not."""

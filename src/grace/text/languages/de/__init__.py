@@ -1,6 +1,6 @@
 """German: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
-from grace.text.languages.de.decisions import alone, forecast, sets, sufficient
+from grace.text.languages.de.decisions import alone, forecast, sets, sufficient, values
 from grace.text.languages.de.errors import ERRORS
 from grace.text.languages.de.interface import PAGE, PICTURES
 from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, room, sure
@@ -47,4 +47,5 @@ __all__ = [
     "sets",
     "sufficient",
     "sure",
+    "values",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 from grace.schema.features import Feature
 from grace.schema.formatting import decimal
 from grace.schema.words import fill
-from grace.text.languages import Facts, Limits, Values, if_few, listed, percent, shown
+from grace.text.languages import Facts, Limits, RegionValues, if_few, listed, percent, shown
 from grace.text.languages.de.words import AND, COUNT, PERCENT, label, number, quoted
 
 RANGES = {"central": "der üblichen Bereiche", "minmax": "der beobachteten Bereiche"}
@@ -75,7 +75,7 @@ def _conditions(limits: Limits) -> str:
     return f" ({'; '.join(out)})" if out else ""
 
 
-def room(facts: Facts, values: Sequence[Values], points: int) -> str:
+def room(facts: Facts, values: Sequence[RegionValues], points: int) -> str:
     """ "Nachgewiesen: Das Modell hätte … eingestuft, mit jedem dieser Werte und allem anderen unverändert: …"."""
     clauses = []
     for part in values:

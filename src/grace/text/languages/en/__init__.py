@@ -1,6 +1,6 @@
 """English: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
-from grace.text.languages.en.decisions import alone, forecast, sets, sufficient
+from grace.text.languages.en.decisions import alone, forecast, sets, sufficient, values
 from grace.text.languages.en.interface import PAGE, PICTURES
 from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, room, sure
 from grace.text.languages.en.sentences import TEMPLATES
@@ -50,6 +50,7 @@ __all__ = [
     "sets",
     "sufficient",
     "sure",
+    "values",
 ]
 
 ERRORS: dict[str, str] = {}

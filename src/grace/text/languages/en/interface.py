@@ -130,6 +130,10 @@ PAGE = {
     "in_english": "In the program's words:",
     "case_study": "Row 0 is the patient of the paper’s case study, whom the network has not seen.",
     "unseen": "Row 0 is one that the network has not seen.",
+    "looking_alone": "Looking at what each feature does alone …",
+    "looking_reasons": "Looking for all the reasons …",
+    "reasons_hint": "Each of these moves the row there:",
+    "points_total": "Points added up: {n}; 100 reach {after}. Together, features may add more or less.",
 }
 
 PICTURES = {
@@ -198,4 +202,20 @@ PICTURES = {
     "check_rules": "the rules between features kept",
     "check_none": "nothing",
     "missing": "missing",
+    "alone_title": "What each feature does alone",
+    "alone_flips_here": "values that change the prediction alone",
+    "alone_curve": "points of each value (dashed: 100)",
+    "alone_hundred": "100 points are the whole way from {before} to {after}, with all other features as they are.",
+    "alone_points": "{n} points",
+    "alone_point": "{n} point",
+    "alone_flips": "enough alone",
+    "alone_elsewhere": "to another class",
+    "alone_cannot": "cannot alone",
+    "alone_none found": "none found",
+    "alone_undecided": "open",
+    "alone_fixed": "fixed",
+    "alone_described": "{feature}, {value}: up to {points}, {verdict}",
+    "reasons_title": "All the reasons",
+    "reason_redundant": "these say much the same",
+    "reason_open": "perhaps not all are needed",
 }

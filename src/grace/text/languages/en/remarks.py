@@ -9,7 +9,7 @@ from typing import Any
 from grace.schema.features import Feature
 from grace.schema.formatting import decimal
 from grace.schema.words import fill
-from grace.text.languages import Facts, Limits, Values, if_few, listed, percent, shown
+from grace.text.languages import Facts, Limits, RegionValues, if_few, listed, percent, shown
 from grace.text.languages.en.words import AND, COUNT, PERCENT, number
 
 RANGES = {"central": "the usual ranges", "minmax": "the observed ranges"}
@@ -71,7 +71,7 @@ def _conditions(limits: Limits) -> list[str]:
     return [*out, *([f"{ties} aside"] if limits.except_ties else [])]
 
 
-def room(facts: Facts, values: Sequence[Values], points: int) -> str:
+def room(facts: Facts, values: Sequence[RegionValues], points: int) -> str:
     """ "Proven: with age anywhere from 34 to 41 and all else as it is, the model would have classified …"."""
     clauses = []
     for part in values:
