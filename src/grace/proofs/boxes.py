@@ -51,7 +51,8 @@ class BoxChecker(ABC):
 
 
 def checker_of(problem: Problem, contrast: Tensor, low: Tensor, high: Tensor) -> BoxChecker:
-    """The checker for a problem whose goal is the decision at `contrast`; boxes lie within `low` and `high` (n, d)."""
+    """The checker for a problem whose goal is the decision at `contrast`; boxes lie within `low` and `high` (n, d).
+    On a GPU nothing is proven."""
     if not problem.rows.is_cpu or problem.origin is not None:
         return SampledBoxes(problem)
     widest = replace(problem, rows=contrast, low=low, high=high, free=high > low)

@@ -19,6 +19,7 @@ from grace.methods.profiles import FARTHEST, profiles_of
 from grace.models.predictor import tree_ensemble
 from grace.models.relu import relu_network
 from grace.problem.decimals import Decimals, digits_of
+from grace.problem.numpy_or_torch import to_native, to_numpy
 from grace.problem.problem import Problem
 from grace.proofs.boxes import HOLDS, OUT_OF_WORK, BoxChecker, Ints, checker_of
 from grace.schema.features import Bools, Floats
@@ -113,8 +114,9 @@ def sides_of(problem: Problem, contrast: Tensor, low: Tensor, high: Tensor) -> S
     up = np.arange(len(row_)) < len(row)
     inward = up == (value_ < x_)
     order = np.lexsort((column_, -size_, inward, row_))
-    digits = digits_of(problem.space, at, torch.zeros_like(row), *(t[:, None] for t in (value, bottom, top)))
-    grid = Decimals.of(np.concatenate([np.asarray(digits)[:, 0]] * 2))
+    sizes = (to_native(t[:, None]) for t in (value, bottom, top))
+    digits = to_numpy(digits_of(problem.space, at, torch.zeros_like(row), *sizes))[:, 0]
+    grid = Decimals.of(np.concatenate([digits, digits]))
     end = np.where(up, top_, bottom_)
     base = np.where(up, grid.floor(value_), grid.ceil(value_))
     none = np.zeros_like(end)
@@ -123,13 +125,12 @@ def sides_of(problem: Problem, contrast: Tensor, low: Tensor, high: Tensor) -> S
     steps = np.where(end == value_, 0.0, out.steps_before(every, end) + 1)
     reach, fails = (np.concatenate([pair[1].cpu().numpy(), pair[0].cpu().numpy()]) for pair in (ends, missed))
     hint = np.where(reach == end, steps, np.minimum(steps, out.steps_before(every, reach) + 1))
-    # between whole numbers a line may fail for nothing, and by less than the tolerance for nothing in trees
+    # no limit: a miss between two whole numbers; of trees, one by less than the tolerance, which proofs do not ask for
     exact = tree_ensemble(problem.model) is None and relu_network(problem.model) is not None
     limited = exact & np.isfinite(fails) & ~problem.space.is_integer.cpu().numpy()[column_]
     limit = np.where(limited, out.steps_before(every, np.where(limited, fails, value_)), steps)
     limit = np.minimum(limit, steps)
-    hint = np.minimum(hint, limit)
-    return replace(out, steps=steps, limit=limit, hint=hint).select(order)
+    return replace(out, steps=steps, limit=limit, hint=np.minimum(hint, limit)).select(order)
 
 
 def ends_of_lines(
@@ -189,7 +190,7 @@ class Growth:
             proven[fresh], tried[fresh], begun[fresh] = 0.0, 0.0, True
             limit[fresh], hint[fresh] = sides.limit[side[fresh]], sides.hint[side[fresh]]
             over = active[(proven[active] >= limit[active]) | (tried[active] >= most) | (self.left[active] <= 0)]
-            self.complete[over[(proven[over] < limit[over]) & (self.left[over] <= 0)]] = False
+            self.complete[over[proven[over] < limit[over]]] = False
             side[over] += 1
             begun[over] = False
             rows = np.setdiff1d(active, over)
