@@ -87,7 +87,7 @@ def failures(failed: pd.DataFrame) -> str:
 
 
 def models_section(lines: pd.DataFrame) -> str:
-    good = ordered(lines)
+    good = ordered(lines.reindex(columns=lines.columns.union(["except_ties"], sort=False)))
     return f"""## By model
 
 Means over the tables, but for times, leaves and ratios, which are the smallest and the largest. *Features* and
@@ -166,7 +166,7 @@ def by_table(lines: pd.DataFrame) -> str:
     for r in lines.itertuples():
         cells = [r.model, r.data, f"{r.leaves:,.0f}", f"{r.rows:.0f}", f"{r.fidelity:.3f}", number(r.features)]
         cells += [number(r.distance), number(r.certified_minimum), number(r.search_there)]
-        cells += [share(r.decided) + ("" if r.asked == r.rows else f" of {r.asked:.0f}"), f"{r.except_ties:.0f}"]
+        cells += [share(r.decided) + ("" if r.asked == r.rows else f" of {r.asked:.0f}"), number(r.except_ties)]
         cells += [f"{r.impossible:.0f}", share(r.gap_median), share(r.gap_mean)]
         cells += [number(v) for v in (r.alone_ms, r.alone_p90_ms, r.batch_ms, r.proof_ms, r.read_s)]
         rows.append(cells)
