@@ -108,4 +108,4 @@ def test_the_page_reports_the_policy_that_was_best_on_other_edits(
     assert "It is ahead of every rival on every table." in text
     assert "| spam | network | none | +0.220 |" in text
     assert "| 0.90–0.95 | 10 | 0.920 | 0.930 | 1.00 |" in text
-    assert "Of 12 rows, 2 have no scorecard." in text
+    assert "Of 12 rows, 10 have a scorecard." in text
