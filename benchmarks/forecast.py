@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--work", type=Path, default=Path(".forecast"), help="folder of results that are ready")
+    parser.add_argument("--work", type=Path, default=Path("results/forecast"), help="folder of results that are ready")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     parser.add_argument("--quick", action="store_true", help="two tables, one run of 5 rows")
     args = parser.parse_args()

@@ -84,8 +84,9 @@ change its class and up to 100 that do not, weighted so that each kind is one ha
 - **LIME, SHAP** with all features and all classes, read by the best of several policies, chosen for each table on edits
   that are not reported (below).
 - **plain sum** adds up what each change does alone, from the exact curves; **scorecard, no pairs** multiplies the sum
-  of several changes by what so many changes count in this row; **scorecard** also has up to five pairs. Rows for which
-  there is no scorecard count as with no explanation.
+  of several changes by what so many changes count in this row; **scorecard** also has up to five pairs. Both are chosen
+  for each row on edits of their own and are part of what is shown. Rows for which there is no scorecard count as with
+  no explanation.
 
 ## Whether the class changes
 
@@ -191,7 +192,7 @@ def calibration(results: Sequence[Result]) -> str:
             out.append(f"| {said} | {here.sum()} | {claim[here].mean():.3f} | {right[here].mean():.3f} | {share:.2f} |")
     sure = claim >= CLAIMED
     sentence = (
-        f"Of {len(claim) + without} rows, {without} have no scorecard. The {sure.sum()} rows that claim {CLAIMED} or "
+        f"Of {len(claim) + without} rows, {len(claim)} have a scorecard. The {sure.sum()} rows that claim {CLAIMED} or "
         f"more reach {right[sure].mean():.3f} in the mean; {(right[sure] >= CLAIMED).mean():.0%} of them reach "
         f"{CLAIMED} themselves, on edits whose number leaves a standard error of about 0.02."
     )

@@ -237,3 +237,25 @@ def test_wilson_is_below_the_share_and_nears_it() -> None:
     assert wilson(0.9, 100) == pytest.approx((0.905 - np.sqrt(0.0009 + 0.000025)) / 1.01)
     assert wilson(0.9, 100) < wilson(0.9, 10_000) < 0.9
     assert wilson(1.0, 50) < 1
+
+
+@pytest.mark.parametrize("kind", ["network", "forest", "mixed", "gaps"])
+def test_a_thinned_scorecard_says_nearly_the_same(kind: str) -> None:
+    explainer = explainer_of(kind)
+    pool = explainer.background_rows
+    assert pool is not None
+    edits = Draw.of(pool, 200, 5)
+    fewer = 0
+    for card in asked(kind)[2]:
+        if card is None:
+            continue
+        thin = card.thinned(1.0)
+        fewer += sum(map(len, card.values)) - sum(map(len, thin.values))
+        rows = edits.applied(card.row[None])[0]
+        for j in range(len(card.row)):
+            alone = np.repeat(card.row[None], len(rows), axis=0)
+            alone[:, j] = rows[:, j]
+            assert np.abs(thin.total(alone) - card.total(alone)).max() <= 2.0
+        assert thin.total(card.row[None])[0] == 0
+        assert not thin.exact
+    assert fewer > 0

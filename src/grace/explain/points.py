@@ -122,7 +122,7 @@ class _Maker:
         self, explainer: Explainer, schema: Schema, pool: Floats, effort: Effort, seed: int, max_pairs: int
     ) -> None:
         self.model, self.features, self.names = explainer.model, schema.features, tuple(schema.names)
-        self.effort, self.max_pairs, self.pool = effort, max_pairs, pool
+        self.effort, self.max_pairs = effort, max_pairs
         self.categorical = np.array([isinstance(f, Categorical) for f in self.features])
         self.missing = np.array([np.nan if isinstance(f, Categorical) else f.missing_code for f in self.features])
         known = np.where(pool == self.missing, np.nan, pool)

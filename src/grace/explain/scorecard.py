@@ -8,7 +8,8 @@ several changes flip it from 100 / `counts` points on, what pairs do together in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -154,6 +155,16 @@ class Scorecard:
         low, high = self.target
         return np.asarray((sums[:, 0] >= low) & (sums[:, 0] <= high), dtype=np.int64)
 
+    def thinned(self, tolerance: float = 0.5) -> Scorecard:
+        """The scorecard with fewer points on its curves: at each that is left out, the points of every class are within
+        the tolerance of the line between its neighbours, by Douglas and Peucker's method. For pages and files; the
+        figure is that of the full curves."""
+        allowed = tolerance / 100 * abs(self._way)
+        kept = [_douglas_peucker(v, e, allowed, x) for v, e, x in zip(self.values, self.effects, self.row, strict=True)]
+        values = tuple(v[k] for v, k in zip(self.values, kept, strict=True))
+        effects = tuple(e[k] for e, k in zip(self.effects, kept, strict=True))
+        return replace(self, values=values, effects=effects, exact=False)
+
     # -- JSON ---------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
@@ -253,3 +264,22 @@ class Scorecard:
             return float(self.start[self.original] - self.start[self.contrast])
         ways = [end - float(self.start[0]) for end in self.target if np.isfinite(end)]
         return min(ways, key=abs)
+
+
+def _douglas_peucker(values: Floats, heights: Floats, tolerance: float, own: float) -> Ints:
+    """The places of the points that are kept: both ends, the row's own value, and what no line between kept neighbours
+    passes within the tolerance."""
+    keep = {0, len(values) - 1, *np.flatnonzero(values == own).tolist()}
+    spans = list(pairwise(sorted(keep)))
+    while spans:
+        a, b = spans.pop()
+        if b - a < 2 or values[a] == values[b]:
+            keep |= set(range(a, b))
+            continue
+        share = ((values[a + 1 : b] - values[a]) / (values[b] - values[a]))[:, None]
+        error = np.abs(heights[a + 1 : b] - heights[a] - share * (heights[b] - heights[a])).max(axis=1)
+        if error.max() > tolerance:
+            middle = a + 1 + int(error.argmax())
+            keep.add(middle)
+            spans += [(a, middle), (middle, b)]
+    return np.array(sorted(keep), dtype=np.int64)
