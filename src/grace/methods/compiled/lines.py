@@ -30,7 +30,7 @@ from grace.models.compiled import (
     inlined,
     move_feature,
 )
-from grace.models.compiled_lines import Scratch, bound_change, walk
+from grace.models.compiled_lines import Scratch, bound_line, walk
 
 MORE_DIGITS = 6  # how many digits beyond the usual ones a value may get if nothing coarser works
 MOST_STEPS = 15  # decimal digits of the largest number of steps
@@ -68,10 +68,10 @@ class Lines(NamedTuple):
     places: Floats  # (P,) breakpoints of a section of a line
     scores: Floats  # (P, classes)
     margins: Floats  # (P,)
-    values: Floats  # (units,) of a single trial
+    values: Floats  # (units,) of a single trial, or of the end of a line
     trial: Floats  # (classes,)
-    lower: Floats  # (classes,)
-    upper: Floats  # (classes,)
+    above: Floats  # (classes,) how far scores lie above the chord of a line
+    below: Floats  # (classes,)
     since: Floats  # (classes,) the span that reaches the goal up to the current section,
     until: Floats  # (classes,) NaN if there is none
 
@@ -171,7 +171,8 @@ def nearest_value(
                 if price < cost or (np.isnan(found) and price <= cost):
                     found, cost = code, price
         return found, cost, best, best_value
-    unit = columns.weight[j] / columns.spread[j]
+    unit, hidden, stop = columns.weight[j] / columns.spread[j], len(net.leak), lines.values
+    scores, target = net.units[hidden], -1 if goal.kind == RANGE else goal.target[i]
     for side in range(2):
         direction = 1.0 if side == 0 else -1.0
         begin = table.low[i, j] - x if side == 0 else x - table.high[i, j]
@@ -180,12 +181,15 @@ def nearest_value(
             reach = min(reach, cost / unit + decimal_step(columns, j))
         if not (reach > 0.0 and reach >= begin):
             continue
-        hidden = len(net.leak)
-        here = margin_at(goal, i, start, net.units[hidden], net.widths[hidden])
+        here = margin_at(goal, i, start, scores, net.widths[hidden])
         if here + reach * net.steepest[j] / goal.scale < useful:
             continue
-        bound_change(net, start, j, direction * reach, lines.lower, lines.upper, lines.scratch)
-        if largest_margin(goal, i, start, net.units[hidden], lines.lower, lines.upper, net.widths[hidden]) < useful:
+        step, weights = direction * reach, net.first[j]
+        for u in range(len(weights)):
+            stop[u] = start[u] + step * weights[u]
+        forward(net, stop)
+        bound_line(net, start, stop, target, lines.above, lines.below, lines.scratch)
+        if largest_margin(goal, i, start[scores:], stop[scores:], lines.above, lines.below) < useful:
             continue
         last, nearest = -1, np.nan
         for k in range(len(lines.since)):
