@@ -227,6 +227,8 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         block=np.zeros((units, BLOCK)),
         gain=np.empty(d),
         order=np.empty(d, dtype=np.int64),
+        rising=np.empty(d),
+        falling=np.empty(d),
         begun=np.empty(d),
         current=np.empty(d),
         first=np.empty(units),

@@ -40,6 +40,8 @@ class Work(NamedTuple):
     block: Floats  # (units, BLOCK)
     gain: Floats  # (d,)
     order: Ints  # (d,)
+    rising: Floats  # (d,) a bound on the margins of the row with larger values of each feature,
+    falling: Floats  # and with smaller ones
     begun: Floats  # (d,) a row that is polished, before,
     current: Floats  # and as it is tried
     first: Floats  # (units,) its pre-activations,
@@ -118,7 +120,7 @@ def pull_back(
         if number:  # a value that cannot be said may have to move a step away
             limit += columns.weight[j] / columns.spread[j] * decimal_step(columns, j)
         value, cost, _, _ = nearest_value(
-            net, goal, columns, table, i, j, work.first, limit, tolerance, tolerance, work.lines
+            net, goal, columns, table, i, j, work.first, limit, tolerance, tolerance, np.inf, np.inf, work.lines
         )
         row[j] = old if np.isnan(value) or (not number and cost >= limit) else value
         move_feature(net, work.first, j, x[j], row[j])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.compiled.goal import CompiledGoal, margin_at
-from grace.methods.compiled.lines import Columns, Table, cost_of, nearest_value
+from grace.methods.compiled.lines import Columns, Table, cost_of, margin_of_line, margin_with, nearest_value
 from grace.methods.compiled.polish import BEAM, Work, distance, margin_of, pull_back_both_ways, tighten
 from grace.models.compiled import (
     BLOCK,
@@ -72,9 +72,10 @@ def single_change(
     for u in range(net.units[-1]):
         work.layers[0, u] = work.origin[u]
     here = margin_at(goal, i, work.layers[0], net.units[hidden], net.widths[hidden])
-    try_ends(net, goal, columns, table, i, 0, work.sets[0, 0], 0, work)
     for j in range(d):
-        work.order[j], work.gain[j] = j, -np.inf
+        work.margin[0, j], work.order[j], work.gain[j] = -np.inf, j, -np.inf
+        if table.free[i, j]:
+            try_feature(net, goal, columns, table, i, j, work)
         if work.margin[0, j] > -np.inf:
             cost = cost_of(columns, j, x[j], work.value[0, j])
             work.gain[j] = (work.margin[0, j] - here) / max(cost, 1e-12)
@@ -82,10 +83,11 @@ def single_change(
     least, feature, value = np.inf, -1, 0.0
     for place in range(d):
         j = work.order[place]
-        if table.free[i, j]:
+        if table.free[i, j] and max(work.rising[j], work.falling[j]) >= tolerance:
             found, cost, best, where = nearest_value(
-                net, goal, columns, table, i, j, work.layers[0], least, tolerance, tolerance, work.lines
-            )
+                net, goal, columns, table, i, j, work.layers[0], least, tolerance, tolerance, work.rising[j],
+                work.falling[j], work.lines,
+            )  # fmt: skip
             if best > work.margin[0, j]:
                 work.margin[0, j], work.value[0, j] = best, where
             if not np.isnan(found) and (cost < least or (cost == least and j < feature)):
@@ -93,6 +95,26 @@ def single_change(
     if feature >= 0:
         answer[feature] = value
     return least
+
+
+@inlined
+def try_feature(net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, j: int, work: Work) -> None:
+    """The best margin that feature j brings to row i at the ends of its range or among its categories, and bounds on
+    all margins above and below its value."""
+    x, start, first, last = table.rows[i, j], work.layers[0], columns.begins[j], columns.begins[j + 1]
+    work.rising[j] = work.falling[j] = -np.inf
+    for c in range(first, max(last, first + 2)):
+        new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
+        if new != x and table.low[i, j] <= new <= table.high[i, j]:
+            margin = margin_with(net, goal, i, start, j, x, new, work.lines)
+            if margin > work.margin[0, j]:
+                work.margin[0, j], work.value[0, j] = margin, new
+            if last > first:
+                work.rising[j] = max(work.rising[j], margin)
+            elif new > x and c > first:
+                work.rising[j] = margin_of_line(net, goal, i, start, work.lines)
+            elif new < x and c == first:
+                work.falling[j] = margin_of_line(net, goal, i, start, work.lines)
 
 
 @inlined
@@ -130,7 +152,7 @@ def ascend(
         move_feature(net, work.first, j, old, x[j])
         forward(net, work.first)
         _, _, best, where = nearest_value(
-            net, goal, columns, table, i, j, work.first, np.inf, margin, np.inf, work.lines
+            net, goal, columns, table, i, j, work.first, np.inf, margin, np.inf, np.inf, np.inf, work.lines
         )
         state[j] = where if best > margin + 1e-9 else old
 
@@ -152,11 +174,11 @@ def try_ends(
     x, margin, value, count = table.rows[i], work.margin[b], work.value[b], 0
     for j in range(len(x)):
         margin[j] = -np.inf
-        if (size == 0 or work.tried[j]) and allowed(table, i, j, used, size):
+        if work.tried[j] and allowed(table, i, j, used, size):
             first, last = columns.begins[j], columns.begins[j + 1]
             for c in range(first, max(last, first + 2)):
                 new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
-                if size > 0 and last == first and (new < x[j]) != (work.end[j] < x[j]):
+                if last == first and (new < x[j]) != (work.end[j] < x[j]):
                     continue
                 if new != x[j] and table.low[i, j] <= new <= table.high[i, j]:
                     work.moved[count], work.moved_to[count] = j, new
@@ -210,7 +232,7 @@ def expand(
         j = work.order[place]
         if margin[j] > -np.inf and columns.begins[j + 1] == columns.begins[j]:
             _, _, best, where = nearest_value(
-                net, goal, columns, table, i, j, work.layers[b], np.inf, margin[j], np.inf, work.lines
+                net, goal, columns, table, i, j, work.layers[b], np.inf, margin[j], np.inf, np.inf, np.inf, work.lines
             )
             if best > margin[j]:
                 margin[j], work.value[b, j] = best, where
