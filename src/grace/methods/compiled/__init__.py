@@ -26,7 +26,7 @@ from torch import Tensor
 from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Lines, Table
 from grace.methods.compiled.local import Background, local_work
-from grace.methods.compiled.polish import BEAM, Work, polish_rows
+from grace.methods.compiled.polish import BEAM, FINALISTS, STRONGEST, Work, polish_rows
 from grace.methods.compiled.profiles import scores_along
 from grace.methods.compiled.search import search_rows
 from grace.methods.compiled.threads import over_rows
@@ -218,6 +218,8 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         lines=lines,
         states=np.empty((2, BEAM, d)),
         sets=np.empty((2, BEAM, max(most, 1)), dtype=np.int64),
+        starts=np.empty((FINALISTS + STRONGEST, d)),
+        top=np.empty(2 * BEAM),
         layers=np.empty((BEAM, units)),
         margin=np.empty((BEAM, d)),
         value=np.empty((BEAM, d)),

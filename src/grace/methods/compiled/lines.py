@@ -92,6 +92,14 @@ def decimal_step(columns: Columns, j: int) -> float:
 
 
 @compiled
+def is_usual(columns: Columns, j: int, value: float) -> bool:
+    """Whether a value is a decimal number with the usual digits."""
+    digits = min(columns.digits[j], 0) if columns.whole[j] else columns.digits[j]
+    up, down = TENS[max(digits, 0)], TENS[max(-digits, 0)]
+    return np.rint(value * up / down) / up * down == value
+
+
+@compiled
 def floor_steps(value: float, up: float, down: float) -> float:
     """The most steps of down / up whose decimal number is not above a value."""
     steps = np.rint(value * up / down)

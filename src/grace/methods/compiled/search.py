@@ -12,7 +12,16 @@ import numpy as np
 
 from grace.methods.compiled.goal import CompiledGoal, margin_at
 from grace.methods.compiled.lines import Columns, Table, cost_of, margin_of_line, margin_with, nearest_value
-from grace.methods.compiled.polish import BEAM, Work, distance, margin_of, pull_back_both_ways, tighten
+from grace.methods.compiled.polish import (
+    BEAM,
+    FINALISTS,
+    STRONGEST,
+    Work,
+    distance,
+    margin_of,
+    pull_back_both_ways,
+    tighten,
+)
 from grace.models.compiled import (
     BLOCK,
     Floats,
@@ -27,9 +36,8 @@ from grace.models.compiled import (
     sort_by,
 )
 
-FOLLOWED = 6  # features of a state that are followed along their lines beyond level one
-FINALISTS = 6  # sets of features that are polished since they should cost least,
-STRONGEST = 2  # and since their margins are best
+FOLLOWED = 6  # features of a state that are followed along their lines beyond level one,
+FOLLOWED_FIRST = 12  # and of a row that no single change answers
 TRIED = 64  # features beyond level one, by how much each brings alone
 
 
@@ -43,15 +51,20 @@ def search_rows(
     for i in range(begin, end):
         answer = found[i]
         least = single_change(net, goal, columns, table, i, nearest, tolerance, answer, work)
+        if (least < np.inf and not nearest) or most < 2:
+            continue
+        follow_first(net, goal, columns, table, i, work)
         width, now = first_beam(table, i, work), 0
         for level in range(2, min(most, table.rows.shape[1]) + 1):
             if least < np.inf and not nearest:
                 break
+            for place in range(len(work.top)):
+                work.top[place] = -np.inf
             for b in range(width):
                 if level > 2:
                     ascend(net, goal, columns, table, i, b, now, level - 1, work)
                 activate(net, work.states[now, b], work.layers[b])
-                expand(net, goal, columns, table, i, b, now, level - 1, work)
+                expand(net, goal, columns, table, i, b, now, level - 1, tolerance, work)
             least = finish(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
             if level < most:
                 width = next_beam(table, i, now, width, level, work)
@@ -115,6 +128,40 @@ def try_feature(net: Layers, goal: CompiledGoal, columns: Columns, table: Table,
                 work.rising[j] = margin_of_line(net, goal, i, start, work.lines)
             elif new < x and c == first:
                 work.falling[j] = margin_of_line(net, goal, i, start, work.lines)
+
+
+@inlined
+def follow_first(net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, work: Work) -> None:
+    """Follow the lines of a row that no single change answers where they may lead into the first beam, those with the
+    largest bounds first."""
+    d, margin = table.rows.shape[1], work.margin[0]
+    for place in range(BEAM):
+        work.top[place] = -np.inf
+    for j in range(d):
+        work.order[j], work.gain[j] = j, max(work.rising[j], work.falling[j]) if table.free[i, j] else -np.inf
+        keep_top(work.top[:BEAM], margin[j])
+    sort_by(work.gain, -1.0, work.order, d)
+    for place in range(min(FOLLOWED_FIRST, d)):
+        j, useful = work.order[place], max(work.top[BEAM - 1], margin[work.order[place]])
+        if work.gain[j] > useful and columns.begins[j + 1] == columns.begins[j]:
+            _, _, best, where = nearest_value(
+                net, goal, columns, table, i, j, work.layers[0], np.inf, useful, np.inf, work.rising[j],
+                work.falling[j], work.lines,
+            )  # fmt: skip
+            if best > margin[j]:
+                margin[j], work.value[0, j] = best, where
+                keep_top(work.top[:BEAM], best)
+
+
+@inlined
+def keep_top(top: Floats, value: float) -> None:
+    """Insert a value among the largest ones, which fall."""
+    place = len(top) - 1
+    if value > top[place]:
+        while place > 0 and top[place - 1] < value:
+            top[place] = top[place - 1]
+            place -= 1
+        top[place] = value
 
 
 @inlined
@@ -219,12 +266,24 @@ def margins_of_moves(
 
 @inlined
 def expand(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int, work: Work
-) -> None:
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int,
+    tolerance: float, work: Work,
+) -> None:  # fmt: skip
     """The best margin that each further feature brings to a state: at the ends of its range or among its categories,
-    and for the most promising ones anywhere on their lines."""
-    d, margin = table.rows.shape[1], work.margin[b]
+    and for the most promising ones anywhere on their lines, if it may reach the goal or enter the next beam."""
     try_ends(net, goal, columns, table, i, b, work.sets[now, b], size, work)
+    for j in range(table.rows.shape[1]):
+        keep_top(work.top, work.margin[b, j])
+    follow(net, goal, columns, table, i, b, min(tolerance, work.top[len(work.top) - 1]), work)
+
+
+@inlined
+def follow(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, useful: float, work: Work
+) -> None:
+    """The best margins anywhere on the lines of those numbers that bring most to a state at the ends of their ranges;
+    lines whose margins are all below what is useful are left out."""
+    d, margin = table.rows.shape[1], work.margin[b]
     for j in range(d):
         work.order[j] = j
     sort_by(margin, -1.0, work.order, d)
@@ -232,8 +291,9 @@ def expand(
         j = work.order[place]
         if margin[j] > -np.inf and columns.begins[j + 1] == columns.begins[j]:
             _, _, best, where = nearest_value(
-                net, goal, columns, table, i, j, work.layers[b], np.inf, margin[j], np.inf, np.inf, np.inf, work.lines
-            )
+                net, goal, columns, table, i, j, work.layers[b], np.inf, max(useful, margin[j]), np.inf, np.inf, np.inf,
+                work.lines,
+            )  # fmt: skip
             if best > margin[j]:
                 margin[j], work.value[b, j] = best, where
 
@@ -246,7 +306,7 @@ def finish(
     """Polish the most promising sets of features that reach the goal: those that should cost least, were the last
     feature's line straight, and those with the best margins. The nearest answer, if it is nearer than `least`, and its
     distance."""
-    x, d, hidden = table.rows[i], table.rows.shape[1], len(net.leak)
+    x, d, hidden, begun = table.rows[i], table.rows.shape[1], len(net.leak), 0
     for turn in range(FINALISTS + STRONGEST):
         top, at_b, at_j = -np.inf, -1, -1
         for b in range(width):
@@ -268,9 +328,12 @@ def finish(
             work.best[j] = work.states[now, at_b, j]
         work.best[at_j] = work.value[at_b, at_j]
         work.margin[at_b, at_j] = -np.inf  # not again
-        if margin_of(net, goal, table, i, work.best, work) < tolerance:
+        if is_known(work.starts, begun, work.best) or margin_of(net, goal, table, i, work.best, work) < tolerance:
             continue
-        far = pull_back_both_ways(net, goal, columns, table, i, work.best, tolerance, work)
+        for j in range(d):
+            work.starts[begun, j] = work.best[j]
+        begun += 1
+        far = pull_back_both_ways(net, goal, columns, table, i, work.best, least, tolerance, work)
         if far < least:
             least = far
             for j in range(d):
@@ -278,6 +341,18 @@ def finish(
     if least < np.inf:
         least = tighten(net, goal, columns, table, i, answer, tolerance, work)
     return least
+
+
+@inlined
+def is_known(rows: Floats, count: int, row: Floats) -> bool:
+    """Whether a row is among the first ones."""
+    for other in range(count):
+        same = 0
+        for j in range(len(row)):
+            same += rows[other, j] == row[j]
+        if same == len(row):
+            return True
+    return False
 
 
 @inlined
