@@ -31,7 +31,7 @@ from grace.models.compiled import (
 )
 
 BEAM = 8
-FINALISTS = 6  # sets of features that the search polishes since they should cost least,
+FINALISTS = 8  # sets of features that the search polishes since they should cost least,
 STRONGEST = 2  # and since their margins are best
 EXHAUSTIVE = 10  # up to so many changes every subset is tried
 
