@@ -46,6 +46,8 @@ def answer(
 def _answers(problem: Problem, settings: Settings, rows: Floats, scores: Tensor | None, method: Method) -> Answers:
     """The best answers, and alternatives: each may not change the costliest features of the answers before it."""
     first = _answer(problem, settings, rows, method, scores)
+    if settings.n == 1:
+        return first
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
     while len(others) < settings.n - 1:
