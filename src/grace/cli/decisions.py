@@ -16,8 +16,9 @@ from grace.cli.question import Question, question_options
 from grace.cli.terminal import is_picture, rows_shown, write_picture
 
 if TYPE_CHECKING:
-    from grace.explain.profile import Profile, Profiles
-    from grace.explain.reasons import BatchOfReasons, Reasons
+    from grace.explain.profile import Profile
+    from grace.explain.reasons import Reasons
+    from grace.explain.row_results import RowResults
 
 MOST = 30  # features of a profile that are printed
 
@@ -112,7 +113,7 @@ def _worded(of_row: Any, language: str | None) -> Any:
     return of_row if language is None else of_row.in_language(language)
 
 
-def print_rows(batch: Profiles | BatchOfReasons, show: Callable[[Console, Any], None]) -> None:
+def print_rows(batch: RowResults[Any], show: Callable[[Console, Any], None]) -> None:
     """Print each row under its number; on a terminal, only the first of many."""
     console = Console()
     count = rows_shown(console, len(batch))

@@ -14,9 +14,11 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.explain.batching import answer_within, queries_so_far, rows_at_once
 from grace.explain.explanations import Explanations
-from grace.explain.profile import Profiles
-from grace.explain.reasons import BatchOfReasons
+from grace.explain.profile import Profile
+from grace.explain.reasons import Reasons
+from grace.explain.row_results import RowResults
 from grace.explain.solve import answer
+from grace.explain.sufficient import SufficientReason
 from grace.methods import METHODS, check_protected
 from grace.models import Model, wrap
 from grace.models.base import checked_scores, device_of
@@ -254,15 +256,22 @@ class Explainer:
         extra = extra_of(schema, frame)
         return Explanations(self, answers, schema, frame.index, call, query_count, filled, required.consequences, extra)
 
-    def profile(self, rows: Any, **call: Any) -> Profiles:
-        """What each feature of each row would do alone; arguments as for `explain`."""
-        return self.explain(rows, **call).profile()
+    def profile(self, rows: Any, *, forecasts: bool = False, **call: Any) -> RowResults[Profile]:
+        """What each feature of each row would do alone, and on request how well adding that up forecasts the model;
+        further arguments as for `explain`."""
+        return self.explain(rows, **call).profile(forecasts=forecasts)
 
     def reasons(
         self, rows: Any, max_features: int = 2, *, seconds: float = 1.0, shown: int = 10, **call: Any
-    ) -> BatchOfReasons:
+    ) -> RowResults[Reasons]:
         """All minimal sets of at most so many features that can flip each row; further arguments as for `explain`."""
         return self.explain(rows, **call).reasons(max_features, seconds=seconds, shown=shown)
+
+    def because(
+        self, rows: Any, *, smallest: bool = False, seconds: float = 1.0, **call: Any
+    ) -> RowResults[SufficientReason]:
+        """Features that entail the class of each row, whatever the others are; further arguments as for `explain`."""
+        return self.explain(rows, **call).because(smallest=smallest, seconds=seconds)
 
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""

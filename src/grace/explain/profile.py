@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
 from grace.explain.json_text import indented
 from grace.explain.row_context import RowContext
-from grace.schema.features import Feature, Value, plain
+from grace.explain.scorecard import Scorecard
+from grace.schema.features import Feature, Value
 from grace.text import decisions
 
 if TYPE_CHECKING:
@@ -71,6 +71,10 @@ class Profile:
 
     about: RowContext
     features: tuple[FeatureProfile, ...]
+    scorecard: Scorecard | None = None
+    """How points add up, and how well that forecasts the model; None if it does not, or if that was not asked for."""
+    forecasts: bool = False
+    """Whether it was asked for."""
 
     def __getitem__(self, name: str) -> FeatureProfile:
         for known in self.features:
@@ -87,7 +91,8 @@ class Profile:
 
     def in_language(self, code: str) -> Profile:
         about = self.about.in_language(code)
-        return Profile(about, tuple(replace(f, feature=about.feature(f.name)) for f in self.features))
+        features = tuple(replace(f, feature=about.feature(f.name)) for f in self.features)
+        return replace(self, about=about, features=features)
 
     def to_svg(self, *, width: float = 760, theme: str = "auto", most: int = 30) -> str:
         """One strip per feature, with the values that flip the prediction; at most so many features."""
@@ -108,11 +113,9 @@ class Profile:
 
     def to_dict(self, *, language: str | None = None) -> dict[str, Any]:
         """What `grace profile --json` prints; `language` is that of the text."""
-        return {
-            "text": self.text(language=language),
-            **self.about.to_dict(),
-            "features": [f.to_dict() for f in self.features],
-        }
+        card = {"scorecard": None if self.scorecard is None else self.scorecard.to_dict()} if self.forecasts else {}
+        features = [f.to_dict() for f in self.features]
+        return {"text": self.text(language=language), **self.about.to_dict(), "features": features, **card}
 
     def to_json(self, *, language: str | None = None) -> str:
         return indented(self.to_dict(language=language))
@@ -128,29 +131,3 @@ class Profile:
                 f"  {f.name} = {f.value}: up to {f.most_points:.0f} points, {f.verdict}{where and f' {where}'}"
             )
         return "\n".join([*lines, *(["  ..."] if len(self.features) > 10 else [])]) + ">"
-
-
-class Profiles:
-    """The profiles of a batch of rows."""
-
-    def __init__(self, profiles: Sequence[Profile], index: Sequence[Any]) -> None:
-        self._profiles, self.index = tuple(profiles), tuple(index)
-
-    def __len__(self) -> int:
-        return len(self._profiles)
-
-    def __getitem__(self, i: int) -> Profile:
-        return self._profiles[i]
-
-    def __iter__(self) -> Iterator[Profile]:
-        return iter(self._profiles)
-
-    def to_json(self, *, language: str | None = None) -> str:
-        records = (
-            {"index": plain(label), **p.to_dict(language=language)} for label, p in zip(self.index, self, strict=True)
-        )
-        return "[\n " + ",\n ".join(indented(record, 1) for record in records) + "\n]"
-
-    def __repr__(self) -> str:
-        flips = sum(len(p.with_verdict(FLIPS)) for p in self) / max(1, len(self))
-        return f"<Profiles: {len(self)} rows, on average {flips:.1f} features that flip the prediction alone>"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from grace.explain.explanation import Explanation
 from grace.explain.json_text import indented
 from grace.explain.row_context import RowContext
-from grace.schema.features import plain
 from grace.text import decisions
 
 
@@ -122,29 +120,3 @@ class Reasons:
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} of size {size}" for size, n in enumerate(self.counts, 1))
         return f"<Reasons: {counts}; {'complete' if self.complete else f'complete up to size {self.complete_to}'}>"
-
-
-class BatchOfReasons:
-    """The reasons of a batch of rows."""
-
-    def __init__(self, reasons: Sequence[Reasons], index: Sequence[Any]) -> None:
-        self._reasons, self.index = tuple(reasons), tuple(index)
-
-    def __len__(self) -> int:
-        return len(self._reasons)
-
-    def __getitem__(self, i: int) -> Reasons:
-        return self._reasons[i]
-
-    def __iter__(self) -> Iterator[Reasons]:
-        return iter(self._reasons)
-
-    def to_json(self, *, language: str | None = None) -> str:
-        records = (
-            {"index": plain(label), **r.to_dict(language=language)} for label, r in zip(self.index, self, strict=True)
-        )
-        return "[\n " + ",\n ".join(indented(record, 1) for record in records) + "\n]"
-
-    def __repr__(self) -> str:
-        complete = sum(r.complete for r in self)
-        return f"<BatchOfReasons: {len(self)} rows, {complete} of them complete>"

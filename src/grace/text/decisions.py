@@ -10,7 +10,16 @@ from grace.schema.columns import date_text, is_date
 from grace.schema.features import Categorical, Feature, Numeric
 from grace.schema.formatting import decimal
 from grace.text import languages
-from grace.text.decision_facts import AloneFacts, Interval, Prediction, SetFacts, Values
+from grace.text.decision_facts import (
+    AloneFacts,
+    ForecastFacts,
+    Interval,
+    PairFacts,
+    Prediction,
+    SetFacts,
+    SufficientFacts,
+    Values,
+)
 from grace.text.sentence import category, heading, value
 from grace.text.vocabulary import class_caption, class_words, feature_in, predicted, range_words, row_words
 
@@ -19,7 +28,10 @@ if TYPE_CHECKING:
     from grace.explain.profile import FeatureProfile, Profile
     from grace.explain.reasons import Reasons
     from grace.explain.row_context import RowContext
+    from grace.explain.sufficient import SufficientReason
 
+LEAST_POINTS, MOST_POINTS = 5, 999  # of a pair that is said
+PAIRS_SAID = 2
 NAMED = 5  # features that are named with their values; of others the number is given
 
 
@@ -62,8 +74,35 @@ def profile_text(profile: Profile) -> str:
         cannot=named("cannot"),
         none_found=named("none found"),
         undecided=named("undecided"),
+        sampled=any(f.kind == "grid" for f in flips),
     )
-    return language.alone(facts)
+    return (
+        f"{language.alone(facts)} {language.forecast(forecast_of(profile))}"
+        if profile.forecasts
+        else language.alone(facts)
+    )
+
+
+def forecast_of(profile: Profile) -> ForecastFacts:
+    """How well the points of a profile forecast the model, and the pairs that add most beyond their sum."""
+    card, about = profile.scorecard, profile.about
+    if card is None:
+        return ForecastFacts(None, 100)
+    pairs = []
+    for pair in card.pairs:
+        *values, points = card.strongest(pair)
+        parts = [
+            (
+                in_words(about, about.feature(card.names[j])),
+                value(about.feature(card.names[j]), cell, *2 * [about.words.language]),
+            )
+            for j, cell in zip((pair.a, pair.b), values, strict=True)
+        ]
+        if LEAST_POINTS <= abs(points) <= MOST_POINTS:
+            pairs.append(PairFacts(parts[0], parts[1], round(points)))
+    pairs.sort(key=lambda p: -abs(p.points))
+    right, two = int(100 * card.figure.claim + 1e-9), round(100 * float(card.counts(2)))
+    return ForecastFacts(right, two, tuple(pairs[:PAIRS_SAID]))
 
 
 def values_of(about: RowContext, profile: FeatureProfile) -> Values:
@@ -158,3 +197,20 @@ def reasons_text(reasons: Reasons) -> str:
     in_all = reasons.in_all if reasons.complete and len(reasons.sets) > 1 else ()
     facts = SetFacts(prediction_of(about), reasons.counts, reasons.complete_to, features_in_words(about, in_all))
     return languages.load(about.words.language).sets(facts)
+
+
+def sufficient_text(reason: SufficientReason) -> str:
+    """The features that entail the prediction, if they are few enough to be said."""
+    about, count = reason.about, len(reason.features)
+    said = reason.features if count <= NAMED else ()
+    named = zip(features_in_words(about, said), said, strict=True)
+    facts = SufficientFacts(
+        prediction=prediction_of(about),
+        features=tuple((feature, cell_words(about, name)) for feature, name in named),
+        count=count,
+        total=len(reason.free),
+        minimal=reason.minimal,
+        smallest=reason.smallest,
+        undecided=len(reason.undecided),
+    )
+    return languages.load(about.words.language).sufficient(facts)

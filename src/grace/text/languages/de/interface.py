@@ -49,6 +49,7 @@ PAGE = {
     "proof_found": "Der Beweis brachte diese Antwort hervor, die weniger Merkmale ändert als die erste.",
     "impossible_one": "Innerhalb der gesetzten Grenzen gibt es mit höchstens 1 Änderung überhaupt keine Antwort.",
     "impossible_many": "Innerhalb der gesetzten Grenzen gibt es mit höchstens {n} Änderungen überhaupt keine Antwort.",
+    "except_ties": "Davon ausgenommen sind Gleichstände, die das Modell so oder so entscheiden kann.",
     "open": "Offen:",
     "open_fewer": "Ob weniger Änderungen genügen, war in einer Sekunde nicht zu entscheiden.",
     "open_any": "Ob es eine Antwort gibt, war in einer Sekunde nicht zu entscheiden.",

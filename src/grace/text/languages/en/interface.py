@@ -48,6 +48,7 @@ PAGE = {
     "proof_found": "The proof turned up this answer, which changes fewer features than the first.",
     "impossible_one": "within the limits that were set, there is no answer at all with at most 1 change.",
     "impossible_many": "within the limits that were set, there is no answer at all with at most {n} changes.",
+    "except_ties": "This leaves ties aside, which the model may decide either way.",
     "open": "Open:",
     "open_fewer": "whether fewer changes would do was not decided within a second.",
     "open_any": "whether there is an answer was not decided within a second.",
