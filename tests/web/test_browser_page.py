@@ -15,6 +15,7 @@ import pytest
 
 import server_process
 from studies import EVIL, explainer
+from visitors import cancer_model
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -113,7 +114,7 @@ def test_points_move_with_the_sliders_and_reasons_load_their_answers(browser: Br
             page.keyboard.press("ArrowLeft")
             points = round(float(np.interp(value, curve["values"], curve["points"])))
             expect(card.locator(".points")).to_have_text(f"+{points} points")
-        expect(page.locator("#total")).to_contain_text(f"Points added up: +{points}; 100 reach benign")
+        expect(page.locator("#total")).to_contain_text(f"Points together: +{points}; 100 reach benign")
         reason = page.locator(".reasons a").nth(1)
         moves = json.loads(reason.get_attribute("data-move") or "")
         reason.focus()
@@ -122,15 +123,20 @@ def test_points_move_with_the_sliders_and_reasons_load_their_answers(browser: Br
         assert {key: page.locator(f"#{key}").input_value() for key in moves} == moves
         assert page.locator(".points:not(:empty)").count() == len(moves) == 2
         assert page.evaluate("document.activeElement.id") == "try-head"
-        sums = sum(float(np.interp(float(v), curves[key]["values"], curves[key]["points"])) for key, v in moves.items())
-        said = re.search(r"added up: \+(\d+);", page.locator("#total").inner_text())
+        explainer, row = cancer_model().quick.explainer, cancer_model().example(0)
+        card = explainer.profile(row, forecasts=True)[0].scorecard
+        assert card is not None
+        edit = card.row.copy()
+        for key, cell in moves.items():
+            edit[int(key[1:])] = float(cell)
+        said = re.search(r"together: ([+\N{MINUS SIGN}]\d+);", page.locator("#total").inner_text())
         assert said is not None
-        assert abs(int(said[1]) - sums) <= 1
+        assert abs(int(said[1].replace("\N{MINUS SIGN}", "-")) - card.total(edit[None])[0]) <= 1
         page.get_by_label("keep bare nuclei as it is").check()  # another question: other points
         expect(page.locator("#alone")).to_contain_text("of the eight features that may change")
         page.get_by_label("Language").select_option("de")
         expect(page.locator("#alone-head")).to_have_text("Was jedes Merkmal allein bewirkt")
-        expect(page.locator("#total")).to_contain_text("Punkte zusammengezählt")
+        expect(page.locator("#total")).to_contain_text("Punkte zusammen")
 
 
 def test_freeze_language_and_the_way_back(browser: Browser, demo: str) -> None:
@@ -202,7 +208,7 @@ def test_on_a_phone_and_in_the_dark(browser: Browser, demo: str, evil: str) -> N
     phone = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "color_scheme": "dark"}
     for address in (demo, evil):
         with visit(browser, address, **phone) as page:
-            for part in ("proof", "alone", "reasons"):
+            for part in ("proof", "alone", "reasons", "because"):
                 page.locator(f"#{part}-head").wait_for()
             for summary in page.locator("summary:visible").all():
                 summary.click()
