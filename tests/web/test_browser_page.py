@@ -150,7 +150,7 @@ def test_freeze_language_and_the_way_back(browser: Browser, demo: str) -> None:
         assert page.get_by_label("bare nuclei", exact=True).input_value() == "10"
         assert keep.is_visible()  # a limited feature stays at the top, and the keyboard where it was
         assert page.evaluate("document.activeElement.name") == "freeze"
-        assert "would be" not in page.locator(".card", has=keep).inner_text()
+        expect(page.locator(".card", has=keep)).not_to_contain_text("would be")
         changed = page.locator("#first .card", has_text="would be")
         assert changed.count() >= 1
         page.get_by_label("Language").select_option("de")
