@@ -188,6 +188,8 @@ def test_downloads_parse(client: TestClient) -> None:
         assert e.proof is not None
         assert e.text() in ElementTree.fromstring(parts["svg"].text)[1].text  # type: ignore[operator]
         assert e.text() in "".join(Tags(parts["html"].text).words)
+        assert "What each feature does alone" in Tags(parts["html"].text).words
+        assert "All the reasons" in Tags(parts["html"].text).words
         assert parts["png"].content[:8] == b"\x89PNG\r\n\x1a\n"
         width, height = struct.unpack(">II", parts["png"].content[16:24])
         assert width > 1000
