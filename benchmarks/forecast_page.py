@@ -167,8 +167,8 @@ def untouched(rated: Mapping[Key, Any], results: Sequence[Result]) -> str:
     mean = np.mean([np.concatenate(readers[CARD][1])[:, 0].mean() for readers in again.values()])
     return (
         "The settings of scorecards (the factors that are tried, the number and grid of pairs) were chosen on up to\n"
-        "20 rows of each table in the first run, which are among the rows above; that flatters them. In the other runs\n"
-        f"alone, by which nothing was tuned, the mean of the scorecard is {mean:.3f}. {compared(again)[0]}"
+        "20 rows of each table in the first run, which are among the rows above; that flatters them. In the other\n"
+        f"runs alone, by which nothing was tuned, the mean of the scorecard is {mean:.3f}. {compared(again)[0]}"
     )
 
 
