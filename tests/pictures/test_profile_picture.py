@@ -117,6 +117,14 @@ def test_many_categories_keep_the_own_one_and_those_that_flip() -> None:
     assert f"and {28 - MAX_CATEGORIES} more" in said
 
 
+@pytest.mark.parametrize("width", [340, 712])
+def test_points_that_do_not_forecast_are_not_shown(width: float) -> None:
+    profile = replace(profile_of(AGED), forecasts=True)
+    said = texts(profile_strips(profile, width=width))
+    assert "60" in said
+    assert not any(t.endswith("points") for t in said)
+
+
 def test_a_flip_to_a_third_class_is_said() -> None:
     profile = profile_of(replace(AGED, points=(0, 0, 90.2, 80.0)))
     about = replace(profile.about, classes=("no", "yes", "perhaps"))

@@ -120,9 +120,13 @@ class Scorecard:
         found = [self._interaction(p, edit[None]) for p in self.pairs if {p.a, p.b} == {i, j}]
         return float(self._points(sum(found, np.zeros((1, len(self.start)))))[0])
 
+    def pair_points(self, pair: Pair) -> Floats:
+        """The table (g, h) of a pair in points."""
+        return self._points(pair.table)
+
     def strongest(self, pair: Pair) -> tuple[Value, Value, float]:
         """The two values of a pair whose points together differ most from those alone, and by how much."""
-        points = self._points(pair.table)
+        points = self.pair_points(pair)
         a, b = np.unravel_index(np.abs(points).argmax(), points.shape)
         values = (self._cell(j, grid[at]) for j, grid, at in ((pair.a, pair.values_a, a), (pair.b, pair.values_b, b)))
         return (*values, float(points[a, b]))  # type: ignore[return-value]

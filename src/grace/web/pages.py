@@ -124,6 +124,11 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
         _, state, _ = await pages.read(request)
         return pages.show("reasons.html", await pages.reasons(state))
 
+    @app.get("/because", include_in_schema=False)
+    async def because(request: Request) -> Response:
+        _, state, _ = await pages.read(request)
+        return pages.show("because.html", await pages.because(state))
+
     @app.get("/moved", include_in_schema=False)
     async def moved(request: Request) -> Response:
         _, state, errors = await pages.read(request)
