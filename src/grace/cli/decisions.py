@@ -17,9 +17,9 @@ from grace.cli.question import Question, question_options
 from grace.cli.terminal import is_picture, rows_shown, write_picture
 
 if TYPE_CHECKING:
-    from grace.explain.profile import Profile
-    from grace.explain.reasons import Reasons
-    from grace.explain.row_results import RowResults
+    from grace.explain.decisions.profile import Profile
+    from grace.explain.decisions.reasons import Reasons
+    from grace.explain.decisions.row_results import RowResults
 
 MOST = 30  # features of a profile that are printed
 
@@ -111,7 +111,7 @@ def reasons(
       grace reasons model/ loans.csv --row 7 --frozen age,sex --language de
       grace reasons model/ loans.csv --json --shown 0
     """
-    from grace.explain.row_results import RowResults
+    from grace.explain.decisions.row_results import RowResults
 
     _check(language)
     answers = question.ask(folder, rows)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from grace.explain.decisions.row_context import RowContext
+from grace.explain.decisions.sufficient import SufficientReason
 from grace.explain.explanation import Explanation
 from grace.explain.json_text import indented
-from grace.explain.row_context import RowContext
-from grace.explain.sufficient import SufficientReason
 from grace.text import decisions
 
 
