@@ -10,7 +10,7 @@ import torch
 
 import grace
 from grace import datasets, training
-from grace.explain.profile import Profile
+from grace.explain.decisions.profile import Profile
 
 HERE = Path(__file__).parent / "pictures"
 LARGEST = 100_000  # bytes

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import grace
-from grace.explain.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, FeatureProfile, Profile
-from grace.explain.row_context import RowContext
+from grace.explain.decisions.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, FeatureProfile, Profile
+from grace.explain.decisions.row_context import RowContext
 from grace.pictures import profile_picture, profile_strips
 from grace.pictures.drawing import Axis, Dot, Drawing, Group, Mark, Path, Rect, Text, text_width
 from grace.pictures.profile import HIGHEST, MAX_CATEGORIES, curve

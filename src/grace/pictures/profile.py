@@ -31,8 +31,8 @@ from grace.text.decisions import cell_words, points_words, towards_words
 from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
-    from grace.explain.profile import FeatureProfile, Profile
-    from grace.explain.row_context import RowContext
+    from grace.explain.decisions.profile import FeatureProfile, Profile
+    from grace.explain.decisions.row_context import RowContext
 
 MARGIN = 24.0
 NARROW = 520.0  # a narrower picture has the names above the strips

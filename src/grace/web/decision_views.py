@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from grace.explain.profile import FIXED, FeatureProfile, Profile
-from grace.explain.scorecard import Pair, Scorecard
+from grace.explain.decisions.profile import FIXED, FeatureProfile, Profile
+from grace.explain.scorecards.scorecard import Pair, Scorecard
 from grace.pictures.report import profile_parts
 from grace.schema.columns import is_date
 from grace.schema.features import Categorical, Feature, Floats, Value

@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
+from grace.explain.decisions.profile import Profile
+from grace.explain.decisions.reasons import Reasons
+from grace.explain.decisions.sufficient import SufficientReason
 from grace.explain.explainer import Explainer
 from grace.explain.explanation import Explanation
 from grace.explain.explanations import Explanations
-from grace.explain.profile import Profile
-from grace.explain.reasons import Reasons
-from grace.explain.sufficient import SufficientReason
 from grace.pictures import svg_columns
 from grace.schema.features import Value
 from grace.schema.frames import cell_reprs

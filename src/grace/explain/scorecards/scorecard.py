@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from grace.errors import GraceError
-from grace.explain.additive import counted
-from grace.explain.edits import Ints
-from grace.explain.pair_tables import grid_weights, looked_up
+from grace.explain.scorecards.additive import counted
+from grace.explain.scorecards.edits import Ints
+from grace.explain.scorecards.pair_tables import grid_weights, looked_up
 from grace.methods.curves import interpolate
 from grace.schema.features import Floats, Value
 
