@@ -26,6 +26,7 @@ bench: .venv/.all  ## redo the tables in docs/ (more than an hour)
 	$(BIN)/python benchmarks/minimal.py
 	$(BIN)/python benchmarks/robust.py
 	$(BIN)/python benchmarks/realism.py
+	$(BIN)/python benchmarks/forecast.py
 	$(BIN)/python benchmarks/mixed.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/speed.py --peers

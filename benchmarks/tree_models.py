@@ -70,8 +70,9 @@ class Subject:
         return found.head(most)
 
 
-def table(name: str) -> Subject:
-    """A table with plain column names, which LightGBM and XGBoost need, and classes as numbers from 0 on."""
+def table(name: str, run: int = 0) -> Subject:
+    """A table with plain column names, which LightGBM and XGBoost need, and classes as numbers from 0 on; split as in a
+    run of the experiments."""
     loaded = datasets.load(name)
     frame = loaded.frame.rename(columns=plain_names(list(loaded.frame.columns)))
     target = plain_names(list(loaded.frame.columns))[loaded.target]
@@ -83,7 +84,7 @@ def table(name: str) -> Subject:
             frame[column] = frame[column].astype(object).where(frame[column].notna(), "unknown").astype(str)
     if not number:
         frame[target] = pd.factorize(frame[target], sort=True)[0]
-    parts = loaded.split(0)
+    parts = loaded.split(run)
     train, test = frame.loc[parts.train.index], frame.loc[parts.test.index]
     return Subject(name, train.reset_index(drop=True), test.reset_index(drop=True), target, number)
 

@@ -4,15 +4,18 @@
     python benchmarks/trees.py --only growth
 
 Parts: models (answers, proofs and times, beside the same models as black boxes), pipeline, growth, and with --peers
-NICE, DiCE and treecf, in environments of their own (see docs/benchmark.md). Each cell is measured in a process that is
-ended after --limit seconds; its figures are written to a table beside the page at once, and the page is made from all
-that are there. --resume leaves out cells that are there already.
+NICE, DiCE and treecf, in environments of their own (see docs/benchmark.md), on all tables and --peer-models. Each cell
+is measured in a process that is ended after --limit seconds; its figures are written to a table beside the page at
+once, and the page is made from all that are there. --resume goes on with a run that was interrupted: it leaves out
+cells that are there already, and keeps the command and the machine that the page names.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import shlex
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +33,7 @@ from trees_page import page
 from trees_peers import peer_cell
 
 ROWS = "50,mfeat=20,adult=30"
+PEER_MODELS = "XGBoost,forest"
 PIPELINES = ("german_credit", "adult")
 PARTS = ("models", "pipeline", "growth", "peers")
 KEYS = {"models": ["data", "model"], "pipeline": ["data"], "growth": ["grows", "value"], "peers": ["data", "model"]}
@@ -136,6 +140,7 @@ def main() -> None:
     parser.add_argument("--peer-limit", type=float, default=5.0, help="seconds a peer may take for a row")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds of a cell, training included")
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--peer-models", default=PEER_MODELS, help="models that the peers are asked about")
     parser.add_argument("--only", default="", help=f"parts, separated by commas: {', '.join(PARTS)}")
     parser.add_argument("--resume", action="store_true", help="leave out cells that are there already")
     parser.add_argument("--workers", type=int, default=1, help="cells at a time; times are comparable with one only")
@@ -148,9 +153,12 @@ def main() -> None:
         "models": cells(data, models),
         "pipeline": [(name,) for name in PIPELINES if name in data],
         "growth": growth_cells(),
-        "peers": cells(data, models),
+        "peers": cells(data, [m for m in args.peer_models.split(",") if m in models]),
     }
-    (args.out / "trees-machine.txt").write_text(machine() + "\n", encoding="utf-8")
+    about = args.out / "trees-machine.txt"
+    if not (args.resume and about.exists()):
+        given = shlex.join(["python", *sys.argv])
+        about.write_text(f"{given}\n{machine()}\n", encoding="utf-8")
     for part in chosen:
         run(part, jobs[part], args)
     page(args.out)

@@ -18,7 +18,7 @@ import grace
 from grace.experiments.runners.protocol import TooLong, limit
 from grace.models.predictor import tree_ensemble
 from grace.models.trees.compiled import Trees
-from grace.proofs.certificate import PROVEN
+from grace.proofs.certificate import EXCEPT_TIES, PROVEN
 
 Line = dict[str, Any]
 GROWTH_DATA = "magic"
@@ -101,7 +101,7 @@ def proven(explainer: grace.Explainer, frame: pd.DataFrame, limits: Limits, aske
             break
     answers = [batch.answers for batch, _ in parts]
     success, proof = (np.concatenate([getattr(a, name) for a in answers]) for name in ("success", "proof"))
-    decided = proof == PROVEN
+    decided = np.isin(proof, (PROVEN, EXCEPT_TIES))
     certified = np.where(decided, np.concatenate([counts(batch) for batch, _ in parts]), np.nan)
     plain, _ = explained(explainer, frame.head(len(proof)), **asked)
     own, there = counts(plain), np.isfinite(certified)
@@ -110,6 +110,7 @@ def proven(explainer: grace.Explainer, frame: pd.DataFrame, limits: Limits, aske
     return {
         "asked": len(proof),
         "decided": float(decided.mean()),
+        "except_ties": int((proof == EXCEPT_TIES).sum()),
         "impossible": int((decided & ~success).sum()),
         "certified_minimum": mean(certified),
         "search_there": mean(np.where(there, own, np.nan)),

@@ -40,10 +40,10 @@ def page(out: Path) -> None:
 
 
 def head(out: Path) -> str:
-    machine = (out / "trees-machine.txt").read_text(encoding="utf-8").strip()
+    command, machine = (out / "trees-machine.txt").read_text(encoding="utf-8").splitlines()
     return f"""# Trees
 
-Made by `python benchmarks/trees.py --peers`, which writes all figures beside this page (`trees-*.csv`). {machine}
+Made by `{command}`, which writes all figures beside this page (`trees-*.csv`). {machine}
 
 Tree ensembles are read as trees and searched exactly ([Method](method.md)). The models have the defaults of
 their libraries and {TREES} trees ({TREES} for each class where there are more than two), without early
@@ -87,18 +87,19 @@ def failures(failed: pd.DataFrame) -> str:
 
 
 def models_section(lines: pd.DataFrame) -> str:
-    good = ordered(lines)
+    good = ordered(lines.reindex(columns=lines.columns.union(["except_ties"], sort=False)))
     return f"""## By model
 
 Means over the tables, but for times, leaves and ratios, which are the smallest and the largest. *Features* and
 *distance* are those of the answers; *fidelity* is the share of rows with an answer. *Certified minimum* is the
 mean number of features that have to change, on rows where that was proven; *search there* what the search alone
 changes on the same rows. *Decided* is the share of rows for which the count was proven within a second of work
-(of a row without an answer: that there is none). *Gap* is by how much, proven, an answer with the same features
-could at most be nearer: the median over rows and their mean. Answers have the decimals of their columns and the
-bound does not, so that a very small change may have a large gap. *Alone* is the median over rows asked one at a
-time, *batch* a row among all of them, both from a DataFrame to checked answers without a proof; *times faster*
-is the median of the same model as a black box, over that of the search on trees, on the same rows in the same
+(of a row without an answer: that there is none), ties aside where the model decides one as was asked for. *Gap*
+is by how much, proven, an answer with the same features could at most be nearer: the median over rows and their
+mean. Answers have the decimals of their columns and the bound does not, so that a very small change may have a large
+gap; and a tie that the model decides as was asked for may be nearer than any answer. *Alone* is the median over rows
+asked one at a time, *batch* a row among all of them, both from a DataFrame to checked answers without a proof; *times
+faster* is the median of the same model as a black box, over that of the search on trees, on the same rows in the same
 process.
 
 {by_model(good)}
@@ -107,7 +108,8 @@ process.
 
 ## By table
 
-*None exists* counts the rows that are proven to have no answer. Of times, *p90* is the ninth decile of rows asked
+*None exists* counts the rows that are proven to have no answer, *ties aside* those decided whose proof leaves ties
+aside. Of times, *p90* is the ninth decile of rows asked
 alone, *proof* a row with its proof in batches of a few, and *read* the making of an explainer: reading the trees and
 comparing them with the model on training rows and at thresholds.
 
@@ -158,13 +160,14 @@ def reading(lines: pd.DataFrame) -> str:
 
 def by_table(lines: pd.DataFrame) -> str:
     heads = ["model", "data", "leaves", "rows", "fidelity", "features", "distance", "certified minimum", "search there"]
-    heads += ["decided", "none exists", "gap median", "gap mean", "alone ms", "p90", "batch ms", "proof ms", "read s"]
+    heads += ["decided", "ties aside", "none exists", "gap median", "gap mean", "alone ms", "p90", "batch ms"]
+    heads += ["proof ms", "read s"]
     rows = []
     for r in lines.itertuples():
         cells = [r.model, r.data, f"{r.leaves:,.0f}", f"{r.rows:.0f}", f"{r.fidelity:.3f}", number(r.features)]
         cells += [number(r.distance), number(r.certified_minimum), number(r.search_there)]
-        cells += [share(r.decided) + ("" if r.asked == r.rows else f" of {r.asked:.0f}"), f"{r.impossible:.0f}"]
-        cells += [share(r.gap_median), share(r.gap_mean)]
+        cells += [share(r.decided) + ("" if r.asked == r.rows else f" of {r.asked:.0f}"), number(r.except_ties)]
+        cells += [f"{r.impossible:.0f}", share(r.gap_median), share(r.gap_mean)]
         cells += [number(v) for v in (r.alone_ms, r.alone_p90_ms, r.batch_ms, r.proof_ms, r.read_s)]
         rows.append(cells)
     return table(heads, rows, 2)

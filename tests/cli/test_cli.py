@@ -17,7 +17,7 @@ import pytest
 from commands import TO, error_of, loans, run, succeed
 from grace import Explanation, datasets, training
 
-COMMANDS = ("demo", "datasets", "train", "explain", "benchmark")
+COMMANDS = ("demo", "datasets", "train", "explain", "profile", "reasons", "benchmark")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_version():
     assert re.fullmatch(r"grace, version \d+\.\d+\.\d+\n", succeed("--version").stdout)
 
 
-@pytest.mark.parametrize("args", [["--help"], ["explain", "--help"]])
+@pytest.mark.parametrize("args", [["--help"], ["explain", "--help"], ["profile", "--help"]])
 def test_help_does_not_wait_for_heavy_imports(args):
     program = (
         "import sys; from grace.cli import main; main(sys.argv[1:], standalone_mode=False); "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from grace import Categorical, Change, Explanation, Numeric, Schema, datasets
 from grace.text import languages
 from grace.text import sentence as text
 from subsets import first
-from truth import true
+from truth import room, true
 
 STYLES = ("exact", "magnitude", "relative", "auto")
 
@@ -69,6 +70,68 @@ def test_what_goes_with_a_sentence_is_true() -> None:
                 true(sentence, e, proven.schema, explainer.model, "exact", code, sole=True)
                 said += "(" in sentence
     assert said == len(proven) * len(languages.names()) * 4
+
+
+@pytest.mark.parametrize("name", first(2, datasets.PAPER + datasets.CATEGORICAL))
+def test_what_is_said_about_regions_is_true(name: str) -> None:
+    """The style "range", and the sentence about the region, for values of all features together."""
+    explainer, rows = explainer_of(name)
+    batch, model = explainer.explain(rows.head(40), gamma=1.0), explainer.model
+    found = sorted(np.flatnonzero(batch.success), key=lambda i: -batch.changed.iloc[i].sum())[:12]
+    said = least = 0
+    for e in (batch[int(i)] for i in found):
+        for code in languages.names():
+            for seed in range(3):
+                sentence = e.text("range", language=code, seed=seed, template="had", room=True)
+                if e.region is not None and e.region.has_room:
+                    sentence = room(sentence, e, batch.schema, model, code)
+                    said += 1
+                true(sentence, e, batch.schema, model, "range", code, sole=True)
+                least += "at least" in sentence or "mindestens" in sentence
+            because = e.text("range", language=code, template="because")
+            true(because, e, batch.schema, model, "exact", code, sole=True)
+    assert said > 10
+    assert least > 5
+
+
+def test_a_region_that_is_not_proven_is_said_to_be_checked() -> None:
+    explainer, rows = explainer_of("cancer95")
+    own = explainer.model
+    asked = grace.wrap(lambda frame: own.predict(frame), classes=list(own.classes), outputs="labels")
+    box = grace.Explainer(asked, explainer.schema.decode(explainer.background_rows))
+    batch = box.explain(rows.head(6))
+    said = 0
+    for e in batch:
+        assert e.text("range") == e.text("exact")
+        if e.region is not None and e.region.has_room:
+            for code in languages.names():
+                room(e.text(language=code, room=True), e, batch.schema, box.model, code)
+                said += 1
+    assert said > 2
+
+
+ROOM_LIES = [
+    ("from 1 to", "from 0 to"),
+    ("anywhere from 1 to 2", "anywhere from 1 to 9"),
+    ("as benign.", "as malignant."),
+    ("Proven", "Checked at 10 points, not proven"),
+    ("bland chromatin anywhere", "mitoses anywhere"),
+]
+
+
+@pytest.mark.parametrize(("word", "lie"), ROOM_LIES)
+def test_lies_about_regions_are_found_out(word: str, lie: str) -> None:
+    explainer, rows = explainer_of("cancer95")
+    batch = explainer.explain(rows.head(40))
+    tried = 0
+    for e in batch:
+        sentence = e.text(room=True)
+        if word in sentence and e.region is not None and e.region.has_room:
+            room(sentence, e, batch.schema, explainer.model, "en")
+            tried += 1
+            with pytest.raises((AssertionError, ValueError)):
+                room(sentence.replace(word, lie, 1), e, batch.schema, explainer.model, "en")
+    assert tried
 
 
 LIES = [

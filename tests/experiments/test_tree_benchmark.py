@@ -18,7 +18,7 @@ def scripts(monkeypatch) -> None:
 
 
 NUMBERS = """fit_s read_s trees leaves features_all rows fidelity features distance alone_ms alone_p90_ms batch_ms
-asked decided impossible certified_minimum search_there search_worse gap_median gap_mean proof_ms
+asked decided except_ties impossible certified_minimum search_there search_worse gap_median gap_mean proof_ms
 box_rows box_fidelity box_features box_distance box_alone_ms box_batch_ms features_there distance_there times"""
 
 
@@ -44,7 +44,7 @@ def test_a_cell_replaces_its_lines_and_is_known_later(tmp_path) -> None:
 def test_the_page_is_made_of_what_is_there(tmp_path) -> None:
     from trees_page import page
 
-    (tmp_path / "trees-machine.txt").write_text("A machine.\n", encoding="utf-8")
+    (tmp_path / "trees-machine.txt").write_text("python benchmarks/trees.py --rows 3\nA machine.\n", encoding="utf-8")
     lines = [model_line("spam", "forest", leaves=1234, decided=0.5), model_line("adult", "XGBoost", box_rows=0)]
     missing = dict.fromkeys(("box_fidelity", "box_features", "times"), np.nan)
     lines[1] |= missing
@@ -65,6 +65,7 @@ def test_the_page_is_made_of_what_is_there(tmp_path) -> None:
     assert "| forest | spam | 1,234 |" in text
     assert "Not measured: longer than 300 s (mfeat, forest)." in text
     assert "NICE sparsity: 4 times the time of the search" in text
+    assert "Made by `python benchmarks/trees.py --rows 3`, which" in text
     assert "1.00 in rows of a batch" in text
     assert "on all but 2 rows (1 of XGBoost, adult, 1 of forest, spam)" in text
     assert "nan" not in text

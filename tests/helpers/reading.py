@@ -20,8 +20,8 @@ NUMBER = rf"({MINUS}?\d+(?:[.,]\d+)*)"
 @dataclass(frozen=True)
 class Claim:
     """What a clause says of a feature: `what` is "by" (size, signed), "to" (value, and the old one), "times" (ratio),
-    "over" or "under" (a ratio), "slightly" or "way" (a sign), "within" (the two ends of a span), or "category" (the new
-    one and the old)."""
+    "over" or "under" (a ratio), "slightly" or "way" (a sign), "within" (the two ends of a span), "least" (a signed size
+    and all beyond), "category" (the new one and the old) or "any" (several new ones and the old)."""
 
     name: str
     what: str
@@ -41,6 +41,7 @@ class Proven:
     up: str
     down: str
     distinct: bool
+    ties: bool
     towards: str
     confidence: str
 
@@ -114,7 +115,8 @@ TONGUES = {
         sure=r" \(the model (?:would then have been|was) (.*) sure\)",
         fewer=r" Within these ranges(?P<categories> and categories)?(?:, with (?P<fixed>.*?) as (?:it is|they are))?"
         r"(?:, with (?P<up>.*?) only going up)?(?:, with (?P<down>.*?) only going down)?"
-        r"(?P<distinct>, without two features that say much the same)?, no (?P<fewer>\w+) changes? "
+        r"(?P<distinct>, without two features that say much the same)?"
+        r"(?P<ties>, (?:ties between classes|borderline cases) aside)?, no (?P<fewer>\w+) changes? "
         r"(?:could have done it|would have been enough to change that|could have led to (?P<towards>.*?))"
         r"(?: with a probability of at least (?P<confidence>.*) %)?\.",
     ),
@@ -143,7 +145,8 @@ TONGUES = {
         sure=r" \(das Modell (?:wäre sich dann zu (.*) sicher gewesen|war sich zu (.*) sicher)\)",
         fewer=r" Innerhalb dieser Bereiche(?P<categories> und Kategorien)?(?: \((?:unverändert: (?P<fixed>.*?))?(?:; )?"
         r"(?:nur steigend: (?P<up>.*?))?(?:; )?(?:nur fallend: (?P<down>.*?))?(?:; )?"
-        r"(?P<distinct>ohne zwei Merkmale, die weitgehend dasselbe sagen)?\))? hätten? keine (?P<fewer>\w+) "
+        r"(?P<distinct>ohne zwei Merkmale, die weitgehend dasselbe sagen)?(?:; )?"
+        r"(?P<ties>(?:Gleichstände zwischen Klassen|Grenzfälle) ausgenommen)?\))? hätten? keine (?P<fewer>\w+) "
         r"Änderung(?:en)?(?: mit einer Wahrscheinlichkeit von mindestens (?P<confidence>.*) %)? "
         r"(?:genügt|zu (?:„|einer Vorhersage (?:von )?)(?P<towards>.*?)“? geführt)\.",
     ),
@@ -221,6 +224,7 @@ def degrees(s: Spoken, code: str) -> Iterator[Pattern]:
     t, name = TONGUES[code], s.feature.name
     if isinstance(s.feature, Categorical):
         yield from categories(s, code, old_first=False)
+        yield from several(s, code)
         return
     unit = f"(?: (?:{s.unit}))" if s.unit else ""
     about = f"(?P<about>{t.about})?"
@@ -233,6 +237,9 @@ def degrees(s: Spoken, code: str) -> Iterator[Pattern]:
             size = f"{NUMBER} {word}{unit}"
         elif not s.count() and code == "de":
             size = f"um {about}{size}"
+        least = size.replace(about, "mindestens ") if "?P<about>" in size else f"at least {size}"
+        least = f"mindestens {size}" if code == "de" and s.count() else least
+        yield least, lambda m, g=sign: Claim(name, "least", g * t.number(m[1]))
         size = size if "?P<about>" in size else about + size
         yield size, lambda m, g=sign: Claim(name, "by", g * t.number(m[2]), bool(m["about"]))
         things = unit if s.count() else ""
@@ -305,6 +312,31 @@ def categories(s: Spoken, code: str, *, old_first: bool) -> Iterator[Pattern]:
             if old != new:
                 made = Claim(s.feature.name, "category", new, old=old)
                 yield re.escape(a) + apart + re.escape(b), lambda m, made=made: made
+
+
+def labelled(said: str, s: Spoken, last: str) -> tuple[object, ...]:
+    """The categories of a list such as "own, free or other"."""
+    one = "|".join(re.escape(label) for label in sorted(s.labels, key=len, reverse=True))
+    out = []
+    while said:
+        found = re.match(rf"({one})(?:, |; {last} |; | {last} |\Z)", said)
+        assert found, said
+        out.append(s.labels[found[1]])
+        said = said[found.end() :]
+    return tuple(out)
+
+
+def several(s: Spoken, code: str) -> Iterator[Pattern]:
+    """ "own, free or other instead of rent"."""
+    apart, last = (" instead of ", "or") if code == "en" else (r" (?:statt|und nicht) ", "oder")
+    one = "|".join(re.escape(label) for label in sorted(s.labels, key=len, reverse=True))
+    joint = rf"(?:, |; | {last} |; {last} )"
+    for b, old in s.labels.items():
+
+        def claim(m: re.Match[str], old: object = old) -> Claim:
+            return Claim(s.feature.name, "any", labelled(m[1], s, last), old=old)
+
+        yield rf"((?:{one})(?:{joint}(?:{one}))+){apart}{re.escape(b)}", claim
 
 
 def opposites(s: Spoken, code: str) -> Iterator[Pattern]:
@@ -503,7 +535,7 @@ def readings(sentence: str, e: Explanation, schema: Schema, code: str = "en") ->
 def _proven(match: re.Match[str]) -> Proven:
     counts = {"single": 1, "einzelne": 1, "two": 2, "zwei": 2, "three": 3, "drei": 3, "four": 4, "vier": 4}
     said = {name: words or "" for name, words in match.groupdict().items()}
-    flags = {name: bool(said.pop(name)) for name in ("categories", "distinct")}
+    flags = {name: bool(said.pop(name)) for name in ("categories", "distinct", "ties")}
     return Proven(counts[said.pop("fewer")], **flags, **said)
 
 
@@ -558,3 +590,68 @@ def typed(reading: Reading, e: Explanation) -> dict[str, object]:
             assert claim.what == "by"
             row[claim.name] = float(Decimal(repr(float(row[claim.name]))) + claim.size)
     return row
+
+
+# -- the sentence about the region ---------------------------------------------------------------------
+
+ROOM = {
+    "en": (
+        r" (?:Proven|Checked at (?P<points>[\d,]+) points, not proven): with (?P<parts>.*?);? and all else as it is, "
+        r"the model would have (?P<decided>.*)\.\Z",
+        ("{noun} anywhere from {number} to {number}{unit}", "{noun} being (.*)", " or ", "; and |, | and |; "),
+    ),
+    "de": (
+        r" (?:Nachgewiesen|An (?P<points>[\d.]+) Punkten geprüft, nicht nachgewiesen): Mit jedem dieser Werte und "
+        r"sonst unverändert hätte das Modell (?P<decided>.*) \((?P<parts>.*)\)\.\Z",
+        ("{noun}: {number} bis {number}{unit}", "{noun}: (.*)", " oder ", "; "),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a sentence says about the region: two ends or several values of each feature, whether it is proven, and the
+    class."""
+
+    intervals: dict[str, tuple[Decimal, Decimal]]
+    values: dict[str, tuple[object, ...]]
+    points: int
+    decided: object
+
+
+def read_room(sentence: str, e: Explanation, schema: Schema, code: str, nouns: dict[str, str]) -> tuple[str, Room]:
+    """The sentence without what it says about the region, and that."""
+    t, (whole, (interval, single, last, joint)) = TONGUES[code], ROOM[code]
+    match = re.search(whole, sentence)
+    assert match, sentence
+    rest, intervals, values = match["parts"], {}, {}
+    features = {s.feature.name: s for s in vocabulary(schema, code)}
+    for place, change in enumerate(e.changes):
+        s = features[change.name]
+        _, unit, _ = around_values(s, code)
+        noun = re.escape(nouns[change.name])
+        following = [re.escape(nouns[c.name]) for c in e.changes[place + 1 : place + 2]]
+        stop = rf"(?=(?:{joint}){following[0]})" if following else r"\Z"
+        found = re.match(interval.format(noun=noun, number=NUMBER, unit=unit) + stop, rest)
+        if found:
+            intervals[change.name] = t.number(found[1]), t.number(found[2])
+        else:
+            found = re.match(single.format(noun=noun).replace("(.*)", "(.*?)") + stop, rest)
+            assert found, (rest, sentence)
+            if isinstance(s.feature, Categorical):
+                values[change.name] = labelled(found[1], s, last.strip())
+            else:
+                number = re.match(NUMBER + unit + r"\Z", found[1])
+                assert number, found[1]
+                values[change.name] = (t.number(number[1]),)
+        rest = re.sub(rf"\A(?:{joint})", "", rest[found.end() :])
+    assert rest == "", rest
+    words = {} if code == "en" else schema.translations.get(code, {})
+    verb = schema.verb if code == "en" else words.get("verb", "{row} als {class} eingestuft")
+    row = schema.row if code == "en" else words.get("row", "die Zeile")
+    (label,) = [
+        c for c in e.classes
+        if verb.format(**{"row": row, "class": class_word(schema, c, code, words)}) == match["decided"]
+    ]  # fmt: skip
+    points = int(t.number(match["points"])) if match["points"] else 0
+    return sentence[: match.start()], Room(intervals, values, points, label)

@@ -71,6 +71,7 @@ def program(question: Question, nodes: Nodes, i: int, winner: int, sure: bool) -
     model.minimize(sum(changes))
     solver = cp_model.CpSolver()
     solver.parameters.num_workers, solver.parameters.max_time_in_seconds = 1, SECONDS
+    solver.parameters.cp_model_presolve = False  # that of ortools 9.15 loses solutions of such programs
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
         return None

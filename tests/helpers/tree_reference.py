@@ -7,7 +7,7 @@ to be is asked of the library itself, and the goal is worked out here from what 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -75,15 +75,26 @@ def reached(question: Question, i: int, rows: Array) -> npt.NDArray[np.bool_]:
     return out
 
 
-def counts(question: Question, i: int, response: Array) -> bool:
+def decided(question: Question, i: int, rows: Array) -> npt.NDArray[np.bool_]:
+    """Whether the library decides candidates (m, d) for row i as was asked for, by however little: by its own `predict`
+    where that alone decides."""
+    goal = question.goal
+    if isinstance(goal, Between) or goal.confidence > 0 or question.threshold:  # type: ignore[attr-defined]
+        return np.array([counts(question, i, each, 0.0) for each in responses(question, rows)], dtype=bool)
+    classes = list(question.problem.model.classes)
+    labels = np.asarray(question.estimator.predict(question.problem.model.given(rows))).reshape(-1)
+    return np.isin([classes.index(label) for label in labels.tolist()], wanted(goal, i, len(classes)))
+
+
+def counts(question: Question, i: int, response: Array, tolerance: float = TOLERANCE) -> bool:
     """Whether what the library says reaches the goal of row i."""
     goal = question.goal
     if isinstance(goal, Between):
         number = response[0]
-        room = TOLERANCE * goal.scale
+        room = tolerance * goal.scale
         return bool(number - goal.low[i] >= room and goal.high[i] - number >= room)
     assert isinstance(goal, Flip | Against)
-    return any(wins(question, response, c) for c in wanted(goal, i, len(response)))
+    return any(wins(question, response, c, tolerance) for c in wanted(goal, i, len(response)))
 
 
 def wanted(goal: Flip | Against, i: int, classes: int) -> list[int]:
@@ -92,7 +103,7 @@ def wanted(goal: Flip | Against, i: int, classes: int) -> list[int]:
     return [c for c in range(classes) if c != int(goal.original[i])]
 
 
-def wins(question: Question, shares: Array, c: int) -> bool:
+def wins(question: Question, shares: Array, c: int, tolerance: float) -> bool:
     """Whether a class is decided, by enough, and is as probable as was asked for."""
     classes, confidence = question.problem.model.classes, question.goal.confidence  # type: ignore[attr-defined]
     scores = [math.log(max(p, LEAST)) for p in shares]
@@ -103,7 +114,7 @@ def wins(question: Question, shares: Array, c: int) -> bool:
             return False
     else:
         leads = [s - math.log(named[label]) for s, label in zip(scores, classes, strict=True)] if named else scores
-        if not all(leads[c] - leads[k] >= TOLERANCE for k in range(len(leads)) if k != c):
+        if not all(leads[c] - leads[k] >= tolerance for k in range(len(leads)) if k != c):
             return False
     if confidence <= 0:
         return True
@@ -111,7 +122,7 @@ def wins(question: Question, shares: Array, c: int) -> bool:
     total = sum(math.exp(s - top) for s in scores)
     share = math.exp(scores[c] - top) / total
     rest = max(sum(math.exp(s - top) for k, s in enumerate(scores) if k != c) / total, 1e-16)
-    return math.log(share / rest) - math.log(confidence / (1 - confidence)) >= TOLERANCE
+    return math.log(share / rest) - math.log(confidence / (1 - confidence)) >= tolerance
 
 
 # -- cells ----------------------------------------------------------------------------------------
@@ -190,6 +201,8 @@ def distance(question: Question, costs: Sequence[float]) -> float:
 
 # -- the reference --------------------------------------------------------------------------------
 
+Test = Callable[[Question, int, Array], npt.NDArray[np.bool_]]
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -213,8 +226,8 @@ class Truth:
         )
 
 
-def truth(question: Question, i: int) -> Truth:
-    """All sets of at most K features with which row i reaches its goal."""
+def truth(question: Question, i: int, test: Test = reached) -> Truth:
+    """All sets of at most K features with which row i reaches its goal, or is `decided` as was asked for."""
     problem, limits = question.problem, thresholds(question)
     x = problem.rows[i].numpy()
     tried = [thinned(question, limits, i, j, values(question, limits, i, j)) for j in range(len(x))]
@@ -225,7 +238,7 @@ def truth(question: Question, i: int) -> Truth:
         grid = np.array(np.meshgrid(*(tried[j] for j in features), indexing="ij")).reshape(len(features), -1).T
         rows = np.repeat(x[None], len(grid), axis=0)
         rows[:, features] = grid
-        hit = reached(question, i, rows)
+        hit = test(question, i, rows)
         if hit.any():
             found[features] = min(
                 distance(question, [cost(question, j, float(x[j]), float(v)) for j, v in zip(features, r, strict=True)])

@@ -9,9 +9,10 @@ import numpy as np
 
 import grace
 from grace import Categorical, Explanation, Numeric, Schema
-from reading import Claim, Proven, Reading, readings, typed
+from reading import Claim, Proven, Reading, read_room, readings, typed
 
 ABOUT_AMOUNT, ABOUT_RATIO, SLIGHTLY = Decimal("0.15"), Decimal("0.2"), Decimal("0.125")
+TOGETHER = 100  # random values of all features together that are tried
 GRID = 7  # values that are tried where a claim leaves several open
 FOUR_DIGITS = Decimal("0.0005")  # how near a number is to itself with four significant digits
 
@@ -33,6 +34,10 @@ def check(reading: Reading, e: Explanation, style: str, schema: Schema, code: st
         if claim.what == "category":
             assert (claim.size, claim.old) == (change.new, change.old)
             continue
+        if claim.what == "any":
+            assert claim.old == change.old
+            assert change.new in claim.size
+            continue
         start, stop = change.old, change.new
         if reading.form == "typical":
             start, stop = e.typical[claim.name], change.old
@@ -40,12 +45,18 @@ def check(reading: Reading, e: Explanation, style: str, schema: Schema, code: st
         if style == "exact":
             assert claim.what in ("by", "to")
             assert not claim.about or reading.form == "typical"
+        assert claim.what != "least" or style == "range"
+        if style == "range":
+            assert claim.what in ("least", "within", "by", "to")
+            assert not claim.about
         if style == "relative":
             assert claim.what in ("way", "within", "by", "to")
             assert claim.what in ("way", "within") or not claim.about
         if reading.form != "typical" and not e.follow_on:
             for value in meant(claim, change):
                 assert model.predict([{**e.contrast, claim.name: value}])[0] == e.contrast_class, (claim, value)
+    if style == "range":
+        together({c.name: c for c in reading.claims}, e, model)
     if reading.sure is not None:
         label = e.contrast_class if reading.form == "had" else e.original_class
         share = 100 * e.probability(label, after=reading.form == "had")
@@ -78,10 +89,63 @@ def meant(claim: Claim, change: grace.Change) -> list[float]:
         found = np.array([old * float(size)])
     elif claim.about:
         found = np.array([old + float(size) if claim.what == "by" else float(size)])
+    elif claim.what == "least":
+        found = np.linspace(old + float(size), end, GRID)
     else:
         return [new]
     found = np.concatenate([np.floor(found), np.ceil(found)]) if change.feature.integer else found
     return [float(v) for v in found]
+
+
+def together(claims: dict[str, Claim], e: Explanation, model: grace.Model) -> None:
+    """That the model decides as promised for any values of all claims together."""
+    rng, rows = np.random.default_rng(0), []
+    choices = {c.name: claims[c.name].size if claims[c.name].what == "any" else None for c in e.changes}
+    for _ in range(TOGETHER):
+        row = dict(e.contrast)
+        for change in e.changes:
+            many = choices[change.name]
+            if many is not None:
+                row[change.name] = many[rng.integers(len(many))]
+            elif claims[change.name].what in ("least", "within"):
+                ends = meant(claims[change.name], change)
+                row[change.name] = drawn(change, min(ends), max(ends), rng)
+        rows.append(row)
+    assert set(model.predict(rows)) == {e.contrast_class}
+
+
+def drawn(change: grace.Change, low: float, high: float, rng: np.random.Generator) -> float:
+    """A random value between two, or one of them."""
+    value = float(rng.choice([low, high, rng.uniform(low, high)]))
+    return float(np.clip(round(value), low, high)) if change.feature.integer else value
+
+
+def room(sentence: str, e: Explanation, schema: Schema, model: grace.Model, code: str) -> str:
+    """That what a sentence says about the region is so; returns the sentence without it."""
+    nouns = {c.name: noun(schema[c.name], code) for c in e.changes}
+    rest, said = read_room(sentence, e, schema, code, nouns)
+    assert said.decided == e.contrast_class
+    assert e.region is not None
+    assert (said.points == 0) == e.region.proven
+    assert said.points == e.region.points
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(TOGETHER):
+        row = dict(e.contrast)
+        for change in e.changes:
+            if change.name in said.intervals:
+                low, high = map(float, said.intervals[change.name])
+                least, most = e.region.intervals[change.name]
+                assert least <= low <= change.new <= high <= most
+                row[change.name] = drawn(change, low, high, rng)
+            else:
+                values = said.values[change.name]
+                assert change.new in [type(change.new)(v) for v in values]
+                value = values[rng.integers(len(values))]
+                row[change.name] = float(value) if isinstance(value, Decimal) else value
+        rows.append(row)
+    if e.region.proven:
+        assert set(model.predict(rows)) == {e.contrast_class}
+    return rest
 
 
 def conditions(said: Proven, e: Explanation, schema: Schema, code: str) -> None:
@@ -103,6 +167,7 @@ def conditions(said: Proven, e: Explanation, schema: Schema, code: str) -> None:
     assert bool(said.down) == bool(proof["decrease_only"])
     assert said.categories == bool(proof["categories"])
     assert said.distinct == (said.fewer > 1 and proof["redundant"])
+    assert said.ties == proof["except_ties"]
     assert Decimal(said.confidence.replace(",", ".") or 0) == 100 * Decimal(repr(float(proof["confidence"])))
     assert bool(said.towards) == (proof["against"] is not None and len(e.classes) != 2)
 
@@ -120,6 +185,9 @@ def holds(claim: Claim, start: Decimal, stop: Decimal, tight: Decimal | None = N
         assert abs(claim.size - apart) <= (abs(apart) * slack if claim.about else 0)
     elif claim.what == "way":
         assert apart * claim.size > 0
+    elif claim.what == "least":
+        assert apart * claim.size > 0
+        assert abs(apart) >= abs(claim.size)
     elif claim.what == "within":
         assert claim.size[0] <= stop <= claim.size[1]
         assert claim.size[0] < claim.size[1]

@@ -46,21 +46,22 @@ def frame(rng: np.random.Generator, n: int) -> pd.DataFrame:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**31), st.booleans(), st.integers(2, 4))
-def test_the_nearest_single_change(seed: int, whole: bool, classes: int) -> None:
+@given(st.integers(0, 2**31), st.booleans(), st.integers(2, 4), st.sampled_from([3, 1]))
+def test_the_nearest_single_change(seed: int, whole: bool, classes: int, end: int) -> None:
+    """Also of rows outside the ranges, which all end at the same number."""
     rng = np.random.default_rng(seed)
     train = frame(rng, 60)
     model = grace.wrap(network(seed, whole, classes), classes=list("wxyz"[:classes]), outputs="logits")
     explainer = grace.Explainer(model, train, domain="minmax", gamma=1.0, max_features=1)
     rows = train.iloc[2:8].reset_index(drop=True)
-    batch = explainer.explain(rows)
+    batch = explainer.explain(rows, ranges=dict.fromkeys(NAMES, (-end, end)))
     spread = {f.name: f.spread for f in explainer.schema.features}
     own = model.predict(rows)
     for i in range(len(rows)):
         best, exists = np.inf, False
         for name in NAMES:
             step = 1.0 if name == "b" else 0.01
-            values = np.round(np.arange(-3, 3 + step / 2, step), 2)
+            values = np.round(np.arange(-end, end + step / 2, step), 2)
             tried = pd.concat([rows.iloc[[i]]] * len(values), ignore_index=True)
             tried[name] = values.astype(rows[name].dtype)
             scores = np.sort(np.log(model.predict_proba(tried).to_numpy()), axis=1)
@@ -73,6 +74,25 @@ def test_the_nearest_single_change(seed: int, whole: bool, classes: int) -> None
             assert batch.success[i]
         if np.isfinite(best):
             assert batch.answers.distance[i] <= best + 1e-9
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**31), st.booleans(), st.integers(2, 4))
+def test_no_value_can_move_a_step_nearer(seed: int, whole: bool, classes: int) -> None:
+    train = frame(np.random.default_rng(seed), 60)
+    model = grace.wrap(network(seed, whole, classes), classes=list("wxyz"[:classes]), outputs="logits")
+    explainer = grace.Explainer(model, train, domain="minmax", gamma=1.0)
+    rows = train.iloc[2:10].reset_index(drop=True)
+    batch = explainer.explain(rows)
+    own, steps = model.predict(rows), {"a": 0.1, "b": 1, "c": 0.1}
+    for i, name in zip(*np.nonzero(batch.answers.changed), strict=True):
+        name, old, new = NAMES[name], rows[NAMES[name]].iloc[i], batch.contrast[NAMES[name]].iloc[i]
+        nearer = round(new - np.sign(new - old) * steps[name], 1)
+        if abs(new - old) <= steps[name] or round(new, 1) != new:
+            continue
+        tried = batch.contrast.iloc[[i]].assign(**{name: nearer})
+        scores = np.sort(np.log(model.predict_proba(tried).to_numpy()), axis=1)[0]
+        assert model.predict(tried)[0] == own[i] or scores[-1] - scores[-2] < 1e-6
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exact_lines import ExactNetwork, rounding
-from grace.models.compiled import BLOCK, Layers, activate, forward_block
-from grace.models.compiled_lines import scratch, walk_alone
+from grace.models.compiled import BLOCK, Layers, activate, compiled, forward_block
+from grace.models.compiled_lines import bound_line, scratch, walk_alone
 
 
 def followed(net: Layers, row: np.ndarray, j: int, direction: float, reach: float) -> tuple[np.ndarray, np.ndarray]:
@@ -123,3 +123,33 @@ def test_depths(hidden: int) -> None:
     for place, score in zip(places, scores, strict=True):
         wanted = exact.scores([Fraction(v) for v in row[:1]] + [Fraction(row[1]) + Fraction(place), Fraction(row[2])])
         np.testing.assert_allclose(score, [float(s) for s in wanted], atol=1e-12)
+
+
+bound_alone = compiled(bound_line.py_func)
+
+
+@settings(max_examples=150)
+@given(networks(), st.sampled_from([1.0, -1.0]), st.sampled_from([0.25, 1.0, 7.5]), st.data())
+def test_no_line_leaves_the_bounds_beside_its_chord(
+    case: tuple[ExactNetwork, np.ndarray], direction: float, reach: float, data: st.DataObject
+) -> None:
+    exact, row = case
+    net, j = exact.compiled(), data.draw(st.integers(0, len(row) - 1))
+    classes = int(net.widths[-1])
+    target = data.draw(st.integers(0, classes - 1)) if classes > 1 else -1
+    places, scores = followed(net, row, j, direction, reach)
+    start, stop, moved = np.empty(net.units[-1]), np.empty(net.units[-1]), row.copy()
+    moved[j] += direction * reach
+    activate(net, row, start)
+    activate(net, moved, stop)
+    above, below = np.empty(classes), np.empty(classes)
+    bound_alone(net, start, stop, target, above, below, scratch(net))
+    if target >= 0:
+        scores = scores - scores[:, [target]]
+    beside = scores - (scores[0] + (places / reach)[:, None] * (scores[-1] - scores[0]))
+    slack = 4 * rounding(net, row - reach, row + reach)
+    assert (beside <= above + slack).all()
+    assert (beside >= -below - slack).all()
+    if (np.abs(beside) <= slack).all() and len(net.leak) == 1 and len(places) == 2:  # straight
+        assert (above <= slack).all()
+        assert (below <= slack).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 import grace
 from grace.models.predictor import tree_ensemble
-from grace.proofs.certificate import PROVEN
+from grace.proofs.certificate import OPEN
 from subsets import first
 from tree_cases import Case, stumps
 from tree_promises import kept
@@ -53,9 +54,9 @@ def test_an_integer_program_finds_no_fewer_changes_than_are_proven(seed: int) ->
             assert certain is None or count <= certain
         else:
             assert certain is None
-        if answers.proof[i] == PROVEN:
+        if answers.proof[i] != OPEN:
             assert certain is None or certain >= count > 0
-        assert answers.proof[i] == PROVEN or certain != possible, "what is clear is proven"
+        assert answers.proof[i] != OPEN or certain != possible, "what is clear is proven"
 
 
 def test_a_proof_covers_a_range_however_far_it_goes() -> None:
@@ -88,12 +89,57 @@ def test_what_two_other_classes_share_is_no_answer() -> None:
     assert tree_ensemble(explainer.model) is not None
 
 
-def test_ties_that_the_model_decides_leave_a_proof_open() -> None:
+def test_a_proof_leaves_out_ties_that_the_model_decides() -> None:
     frame = pd.DataFrame({"a": np.linspace(-1, 1, 40), "b": np.linspace(1, 0, 40) ** 3})
     model = stumps(frame, 2, [("a", 0.1, 1, 0), ("b", 0.2, 1, 1)])
     explainer = grace.Explainer(model, frame)
     met = kept(Case(explainer, model, frame.iloc[:4], CALL))
-    assert met["misses"] == met["open"] == 4  # one change makes a tie, which goes to the first class
+    assert met["misses"] == met["except ties"] == 4  # one change makes a tie, which goes to the first class
+    tied = model.predict(frame.iloc[:4].assign(a=0.5))
+    assert (tied != model.predict(frame.iloc[:4])).all()
+    e = explainer.explain(frame.iloc[:1], **CALL)[0]
+    assert (e.proof["verdict"], e.proof["except_ties"]) == ("impossible", True)
+    assert "within the observed ranges, ties between classes aside;" in e.text()
+    assert "(Gleichstände zwischen Klassen ausgenommen)" in e.text(language="de")
+
+
+def test_a_tie_on_the_way_is_neither_an_answer_nor_farther_than_claimed() -> None:
+    """Two changes are an answer, and one of them makes a tie: it is named, and the bound on the distance covers it."""
+    frame = pd.DataFrame({"a": np.linspace(-1, 1, 40), "b": np.linspace(1, 0, 40) ** 3})
+    model = stumps(frame, 2, [("a", 0.1, 1, 0), ("b", 0.2, 0, 1)])
+    explainer = grace.Explainer(model, frame)
+    rows = frame.iloc[:4]
+    met = kept(Case(explainer, model, rows, CALL))
+    assert met["answers"] == met["except ties"] == met["tight"] == 4
+    e = explainer.explain(rows.iloc[:1], **CALL)[0]
+    assert e.proof["distance_at_least"] < 0.9 * e.distance
+    assert e.text().endswith(" Within these ranges, ties between classes aside, no single change could have done it.")
+
+
+def test_votes_that_tie_are_decided() -> None:
+    """Forests of an even number of trees, each sure of its class: no row stays open."""
+    met: Counter[str] = Counter()
+    for seed in range(8):
+        rng, classes = np.random.default_rng(seed), 2 + seed % 2
+        frame = pd.DataFrame(rng.normal(size=(60, 4)).round(1), columns=list("abcd"))
+        votes = [rng.permutation(classes)[:2].tolist() for _ in range(8)]
+        forest = stumps(frame, classes, [("abcd"[t % 4], rng.normal(), *votes[t]) for t in range(8)])
+        explainer = grace.Explainer(forest, frame)
+        met += kept(Case(explainer, forest, frame.head(12), {**CALL, "max_features": 3}))
+    assert met["open"] == 0
+    assert met["except ties"] > 10
+    assert met["proven"] > 30
+
+
+def test_more_ties_than_are_kept_are_left_out_too() -> None:
+    """Two trees tie where one column is large. Pairs of others, which cancel out, divide that into many cells."""
+    frame = pd.DataFrame(np.random.default_rng(0).integers(0, 20, size=(60, 2)).astype(float), columns=list("ab"))
+    frame.iloc[0] = 0.0
+    pairs = [(name, at + 0.5, *votes) for name in "ab" for at in range(19) for votes in ((0, 1), (1, 0))]
+    model = stumps(frame, 2, [("a", 10.5, 1, 0), ("b", 0.5, 1, 1), *pairs])
+    explainer = grace.Explainer(model, frame)
+    met = kept(Case(explainer, model, frame.head(1), {**CALL, "max_features": 2}))
+    assert met["misses"] == met["except ties"] == 1
 
 
 def test_the_nearest_of_all_is_proven() -> None:

@@ -107,6 +107,7 @@ RECORD = {
     "distance",
     "distance_at_least",
     "domain",
+    "except_ties",
     "frozen",
     "gamma",
     "increase_only",

@@ -30,6 +30,7 @@ from studies import EVIL, explainer, people
 from visitors import Tags
 
 CLASS = "<i>yes</i>"
+PARTS = ("predict", "explain", "profile", "reasons", "schema")
 
 
 # -- the API ----------------------------------------------------------------------------------
@@ -50,6 +51,41 @@ def test_predict_and_explain_agree_with_the_library(client: TestClient, cancer: 
     assert got["proof"]["verdict"] == "minimal"
     assert len(got["alternatives"]) == len(e.alternatives)
     assert grace.Explanation.from_dict({**got, "text": ""}).changes == e.changes
+
+
+def test_profile_and_reasons_agree_with_the_library(client: TestClient, cancer: Served) -> None:
+    row, explainer = cancer.example(0), cancer.quick.explainer
+    asked = {"row": row, "frozen": ["bare_nuclei"], "language": "de"}
+    profile = explainer.profile(row, frozen=["bare_nuclei"])[0]
+    got = client.post("/api/profile", json=asked).json()
+    assert got == json.loads(profile.to_json(language="de"))
+    assert got["text"] == profile.text(language="de")
+    assert {f["feature"] for f in got["features"] if f["verdict"] == "fixed"} == {"bare_nuclei"}
+    found = client.post("/api/reasons", json={**asked, "max_features": 3, "seconds": 5, "shown": 2}).json()
+    reasons = explainer.reasons(row, 3, seconds=5, shown=2, frozen=["bare_nuclei"])[0]
+    assert found["text"] == reasons.text(language="de")
+    assert found["complete"] is reasons.complete is True
+    assert found["counts"] == list(reasons.counts)
+    assert [s["features"] for s in found["sets"]] == [list(r.features) for r in reasons.sets]
+    assert [s["explanation"] is not None for s in found["sets"]] == [True] * 2 + [False] * (len(reasons.sets) - 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "part", "words"),
+    [
+        ("profile", {"n": 2}, "n is unknown"),
+        ("profile", {"language": "xx"}, "language='xx'"),
+        ("profile", {"frozen": ["nose"]}, "no feature 'nose'"),
+        ("reasons", {"max_features": 9}, "max_features: "),
+        ("reasons", {"seconds": 60}, "seconds: "),
+        ("reasons", {"shown": "all"}, "shown: "),
+        ("reasons", {"against": "neither"}, "unknown class 'neither'"),
+    ],
+)
+def test_errors_of_profile_and_reasons(alone: TestClient, evil: Served, path: str, part: Any, words: str) -> None:
+    answer = alone.post(f"/api/{path}", json={"row": evil.example(0), **part})
+    assert answer.status_code == 422
+    assert words in answer.json()["error"]
 
 
 def test_ranges_of_numbers_and_categories(alone: TestClient, evil: Served) -> None:
@@ -118,9 +154,10 @@ def test_schema_and_description(client: TestClient) -> None:
     home = said["models"][1]["features"][2]
     assert home["categories"] == ["<b>owned</b>", "rented"]
     spec = client.get("/openapi.json").json()
-    assert set(spec["paths"]) == {"/api/predict", "/api/explain", "/api/schema", "/health"}
+    assert set(spec["paths"]) == {f"/api/{part}" for part in PARTS} | {"/health"}
     page = client.get("/api").text
-    assert all(name in page for name in spec["components"]["schemas"]["Why"]["properties"])
+    for body in ("Why", "Limited", "WhichSets"):
+        assert all(name in page for name in spec["components"]["schemas"][body]["properties"])
 
 
 def test_a_bug_is_not_shown_to_visitors(monkeypatch: pytest.MonkeyPatch, alone: TestClient, evil: Served) -> None:

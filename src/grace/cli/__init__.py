@@ -2,6 +2,7 @@
 
 This module   main, demo, datasets, train
 explain       explain, replay; jobs is `explain --out FOLDER`, limit_options the options that limit changes
+decisions     profile, reasons; question is what they share with explain
 schema        schema, rules
 save, serve, study   one command (or group) each
 experiments   benchmark, reproduce
@@ -20,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grace import __version__
+from grace.cli.decisions import profile, reasons
 from grace.cli.experiments import benchmark, reproduce
 from grace.cli.explain import explain, replay
 from grace.cli.save import save
@@ -68,6 +70,8 @@ def main() -> None:
       grace train loans.csv --target risk -o model/  train a network on your table
       grace save loans.csv --target risk --model model.json -o model/   or bring your own model
       grace explain model/ loans.csv --row 7         explain its prediction for row 7
+      grace profile model/ loans.csv --row 7         what each feature does alone
+      grace reasons model/ loans.csv --row 7         all that could have changed it
       grace explain model/ loans.csv --out why.csv   explain every row
       grace explain model/ big.parquet --out why/    however many there are
       grace serve model/                             a page to ask and try
@@ -273,5 +277,5 @@ def check_declared(path: str, found: Schema, frame: pd.DataFrame, target: str) -
         raise GraceError(f"{path}: {error}") from error
 
 
-for command in (benchmark, explain, replay, reproduce, rules, save, schema, serve, study):
+for command in (benchmark, explain, profile, reasons, replay, reproduce, rules, save, schema, serve, study):
     main.add_command(command)

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from grace.cli.jobs import explain_job, is_job, job_options
 from grace.cli.limit_options import LimitOptions, column_list, limit_options
+from grace.cli.question import call_settings, load_rows, row_of
 from grace.cli.save import MODEL_HELP, model_file_of
-from grace.cli.terminal import domain_of, label_of, print_batch, read_table, wording_options, write_batch, write_picture
+from grace.cli.terminal import is_picture, print_batch, wording_options, write_batch, write_picture
 from grace.errors import GraceError
 from grace.explain.saved_header import head_of
 from grace.problem import METHOD_NAMES
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from grace.explain.explanations import Explanations
     from grace.schema.schema import Schema
     from grace.text.sentence import TextOptions
-
-PICTURES = (".png", ".pdf", ".svg")
 
 
 @click.command()
@@ -134,25 +133,15 @@ def explain(
         settings |= {"model": model_file_of(spec).spec} if spec is not None else {}
         explain_job(folder, rows, str(out), job, wording, against=against, domain=domain, impute=impute, **settings)
         return
-    if plot is not None and (row is None or Path(plot).suffix not in PICTURES):
+    if plot is not None and (row is None or not is_picture(plot)):
         raise click.BadParameter(f"--plot {plot}: give --row, and a name that ends in .png, .pdf or .svg")
     if record_file is not None and Path(record_file).suffix != (".jsonl" if row is None else ".json"):
         raise click.BadParameter(f"--record {record_file}: give --row and FILE.json, or FILE.jsonl for all rows")
-    from grace.explain.store import load
-
-    explainer = load(folder, None if spec is None else model_file_of(spec).spec)
-    frame = keep_extra_columns(read_table(rows, explainer.schema), explainer.schema, ids, rows)
-    if len(frame) == 0:
-        raise GraceError(f"{rows} has no rows: the table is empty")
-    if row is not None:
-        if not 0 <= row < len(frame):
-            raise GraceError(f"--row {row}: {rows} has rows 0 to {len(frame) - 1}")
-        frame = frame.iloc[[row]]
-    settings |= limits.of(explainer.schema) | rule_settings(explainer.schema, rules, no_rules, follow)
-    if impute:
-        settings["missing"] = "fill"
-    target = None if against is None else label_of(against, explainer.model.task, explainer.model.classes)
-    batch = explainer.explain(frame, against=target, domain=None if domain is None else domain_of(domain), **settings)
+    explainer, frame = load_rows(folder, rows, spec)
+    frame = row_of(keep_extra_columns(frame, explainer.schema, ids, rows), row, rows)
+    settings |= call_settings(explainer, limits, against, domain, impute)
+    settings |= rule_settings(explainer.schema, rules, no_rules, follow)
+    batch = explainer.explain(frame, **settings)
     if html is not None:
         write_text(Path(html), batch.to_html() if row is None else batch[0].to_html())
         click.echo(f"A page to look at: {html}", err=True)

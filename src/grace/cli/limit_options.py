@@ -52,10 +52,7 @@ class LimitOptions:
         return out
 
 
-limit_options = grouped_options(
-    "limits",
-    [f.name for f in fields(LimitOptions)],
-    LimitOptions,
+LIMITS = (
     click.option("--frozen", multiple=True, metavar="COLUMNS", help="Columns that must not change: a,b or repeated."),
     click.option("--only", multiple=True, metavar="COLUMNS", help="Columns that may change, and no others."),
     click.option("--protected", multiple=True, metavar="COLUMNS", help="Further columns to protect, beside the saved."),
@@ -64,6 +61,8 @@ limit_options = grouped_options(
     click.option("--range", multiple=True, metavar="COLUMN=LOW:HIGH", help="New values; of categories COLUMN=A|B."),
     click.option("--cost", multiple=True, metavar="COLUMN=COST", help="What a change of one spread costs; 1 is usual."),
 )
+
+limit_options = grouped_options("limits", [f.name for f in fields(LimitOptions)], LimitOptions, *LIMITS)
 
 
 def column_list(given: Iterable[str], known: Sequence[str], option: str) -> list[str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from grace.explain.explanation import Explanation
     from grace.explain.explanations import Explanations
+    from grace.explain.profile import Profile
     from grace.schema.schema import Schema
     from grace.text.sentence import TextOptions
 
@@ -117,8 +118,8 @@ def print_explanation(console: Console, e: Explanation, **wording: Unpack[TextOp
 def print_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), **wording: Unpack[TextOptions]) -> None:
     """Print each explanation under its row number and its cells in the columns `ids`; on a terminal, only the first of
     many."""
-    abridged = len(batch) > MAX_SHOWN and console.is_terminal
-    for i in range(FIRST_SHOWN if abridged else len(batch)):
+    shown = rows_shown(console, len(batch))
+    for i in range(shown):
         if i:
             console.print()
         if len(batch) > 1 or ids:
@@ -126,7 +127,7 @@ def print_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), 
             title = f"{', '.join(identifiers)} (row {batch.index[i]})" if identifiers else f"row {batch.index[i]}"
             console.print(title, style="bold", highlight=False, markup=False, soft_wrap=True)
         print_explanation(console, batch[i], **wording)
-    if abridged:
+    if shown < len(batch):
         count = int(batch.success.sum())
         console.print(
             f"\nThese are {FIRST_SHOWN} of {len(batch):,} rows; {count:,} are explained. All of them: --out FILE.csv "
@@ -136,6 +137,11 @@ def print_batch(console: Console, batch: Explanations, ids: Sequence[str] = (), 
             markup=False,
             soft_wrap=True,
         )
+
+
+def rows_shown(console: Console, count: int) -> int:
+    """How many of the rows are printed: all, unless they are many on a terminal."""
+    return FIRST_SHOWN if count > MAX_SHOWN and console.is_terminal else count
 
 
 def _cell(batch: Explanations, column: str, i: int) -> str:
@@ -197,13 +203,18 @@ def write_batch(batch: Explanations, path: Path, **wording: Unpack[TextOptions])
             frame.to_parquet(temporary)
 
 
-def write_picture(e: Explanation, path: Path) -> None:
+def is_picture(path: str) -> bool:
+    """Whether the name of a file ends like that of a picture."""
+    return Path(path).suffix in (".png", ".pdf", ".svg")
+
+
+def write_picture(shown: Explanation | Profile, path: Path) -> None:
     """Write an SVG directly, other formats by matplotlib."""
     if path.suffix == ".svg":
-        write_text(path, e.to_svg())
+        write_text(path, shown.to_svg())
         return
     with atomic_replace(path) as temporary:
-        e.plot().savefig(temporary, format=path.suffix[1:], dpi=200)
+        shown.plot().savefig(temporary, format=path.suffix[1:], dpi=200)
 
 
 def domain_of(text: str) -> str | float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from grace.explain.diagnosis import LimitChange
 from grace.problem.answers import NOT_ASKED, Answers
-from grace.proofs.certificate import PROVEN
+from grace.proofs.certificate import EXCEPT_TIES, PROVEN
 from grace.schema.columns import date_text, is_date
 from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, plain
 from grace.schema.schema import Schema
@@ -20,6 +20,7 @@ from grace.text.sentence import MINIMAL
 if TYPE_CHECKING:
     from grace.explain.explanations import Explanations
 
+DECIDED = (PROVEN, EXCEPT_TIES)
 PROOF_SETTINGS = ("method", "confidence", "gamma", "max_features", "prefer", "distance")
 """Settings that the record of a proof holds."""
 
@@ -58,12 +59,14 @@ def cell_remarks(
 
 def proof_record(batch: Explanations, i: int, a: Answers) -> Mapping[str, Any] | None:
     """What was proven about row i, and under which limits; None without `prove=True`. "minimal" means that no change of
-    fewer features reaches the goal: "changes" is a minimum."""
+    fewer features reaches the goal: "changes" is a minimum. With "except_ties", some lead to ties, which the model may
+    decide as was asked for, but by less than "margin"."""
     if a.proof[i] == NOT_ASKED:
         return None
     schema, model, row = batch.schema, batch.explainer.model, a.rows[i]
     return {
-        "verdict": (MINIMAL if a.success[i] else "impossible") if a.proof[i] == PROVEN else "open",
+        "verdict": (MINIMAL if a.success[i] else "impossible") if a.proof[i] in DECIDED else "open",
+        "except_ties": bool(a.proof[i] == EXCEPT_TIES),
         "changes": int(a.changed[i].sum()) if a.success[i] else batch.call["max_features"],
         "distance_at_least": float(a.nearest[i]) if a.success[i] else None,
         "domain": batch.call["domain"],
@@ -90,7 +93,7 @@ def miss_record(batch: Explanations, i: int, changes: list[LimitChange]) -> Mapp
     limits that would lead to one."""
     return {
         "why": "none",
-        "proven": bool(batch.answers.proof[i] == PROVEN),
+        "proven": bool(batch.answers.proof[i] in DECIDED),
         "method": batch.call["method"],
         "most": batch.call["max_features"],
         "domain": batch.call["domain"],

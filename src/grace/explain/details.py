@@ -1,5 +1,5 @@
 """Details of explanations that need model calls, computed for many rows at once and cached: the span of each changed
-number, medians of the new class, and the diagnosis of misses."""
+number, the region around an answer, medians of the new class, and the diagnosis of misses."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from torch import Tensor
 
 from grace.explain.batching import queries_so_far
 from grace.explain.diagnosis import LimitChange, diagnose
+from grace.explain.region import Region, decision_goal, region_of, regions_of_answers
 from grace.methods.profiles import ASKED, profiles_of
 from grace.problem.answers import Answers
 from grace.problem.decimals import Decimals, digits_of
-from grace.problem.goal import Against, Between, Goal
 from grace.problem.numpy_or_torch import to_native
 from grace.problem.problem import Problem
+from grace.proofs.boxes import POINTS
+from grace.proofs.regions import ASKED_BOXES, Regions
 from grace.schema.features import Bools, Floats
 from grace.schema.schema import Schema
 from grace.text.vocabulary import Range
@@ -27,11 +29,14 @@ from grace.text.vocabulary import Range
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
     from grace.explain.explanations import Explanations
+    from grace.explain.shared_parts import CellReader
 
 Result = TypeVar("Result")
 SPAN_BLOCK = 256  # rows whose spans are computed together
+REGION_BLOCK = 16  # rows whose regions are
 BRITTLE = 0.01  # spreads beyond the new value within which a brittle change misses the goal
 CALLS_PER_CELL = ASKED + 2  # rows that a black box is queried for, per changed cell
+CALLS_PER_SIDE = ASKED + ASKED_BOXES * POINTS  # and for a region, per side of its box
 
 
 class Details:
@@ -43,6 +48,7 @@ class Details:
         self.queries = 0  # rows that a black box was queried for
         self._medians: dict[int, Floats] = {}
         self._spans: dict[tuple[int, int], tuple[Floats, dict[int, list[int]]]] = {}
+        self._regions: dict[tuple[int, int], Regions | None] = {}
 
     @cached_property
     def diagnosis(self) -> dict[int, list[LimitChange]]:
@@ -73,6 +79,19 @@ class Details:
             self._spans[block, rank] = found[0], columns_by_row(found[1])
         spans, brittle = self._spans[block, rank]
         return spans[at], brittle.get(at, [])
+
+    def region(self, i: int, rank: int, answers: Answers, columns: Sequence[int], reader: CellReader) -> Region | None:
+        """The region of row i, whose changed columns are given; None if it is unknown."""
+        block, at = divmod(i, REGION_BLOCK)
+        if (block, rank) not in self._regions:
+            here, batch, found = slice(block * REGION_BLOCK, (block + 1) * REGION_BLOCK), self.batch, None
+            if self._may_query(CALLS_PER_SIDE * 2 * int(answers.changed[here].sum())):
+                found = self._counted(
+                    lambda: regions_of_answers(batch.explainer, batch.schema, answers, here, batch.target_ranges)
+                )
+            self._regions[block, rank] = found
+        regions = self._regions[block, rank]
+        return None if regions is None else region_of(self.batch.schema, reader, columns, regions, at)
 
     def _may_query(self, rows: int) -> bool:
         left = self.batch.calls_left
@@ -130,11 +149,7 @@ def spans_of_answers(
     rows, contrast = (explainer.tensor(part[here]) for part in (answers.rows, answers.contrast))
     follows = torch.as_tensor(answers.followed[here].any(axis=1), device=rows.device)
     contrast = torch.where(follows[:, None], rows, contrast)
-    goal: Goal = Against(explainer.tensor(answers.after[here]).argmax(dim=1))
-    if target_ranges is not None:
-        low = [-torch.inf if r["low"] is None else r["low"] for r in target_ranges[here]]
-        high = [torch.inf if r["high"] is None else r["high"] for r in target_ranges[here]]
-        goal = Between(rows.new_tensor(low), rows.new_tensor(high), explainer.spread())
+    goal = decision_goal(explainer, answers, here, target_ranges)
     settings = replace(explainer.settings, method="search", gamma=1.0)
     found, brittle = spans_of(explainer._problem(rows, goal, schema, settings), contrast)
     return found.cpu().numpy(), brittle.cpu().numpy()

@@ -256,9 +256,10 @@ class Explainer:
         extra = extra_of(schema, frame)
         return Explanations(self, answers, schema, frame.index, call, query_count, filled, required.consequences, extra)
 
-    def profile(self, rows: Any, **call: Any) -> RowResults[Profile]:
-        """What each feature of each row would do alone; arguments as for `explain`."""
-        return self.explain(rows, **call).profile()
+    def profile(self, rows: Any, *, forecasts: bool = False, **call: Any) -> RowResults[Profile]:
+        """What each feature of each row would do alone, and on request how well adding that up forecasts the model;
+        further arguments as for `explain`."""
+        return self.explain(rows, **call).profile(forecasts=forecasts)
 
     def reasons(
         self, rows: Any, max_features: int = 2, *, seconds: float = 1.0, shown: int = 10, **call: Any

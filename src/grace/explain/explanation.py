@@ -21,12 +21,17 @@ from grace.text.vocabulary import feature_words, schema_words, with_class_words
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from grace.explain.profile import Profile
+    from grace.explain.reasons import Reasons
+    from grace.explain.region import Region
     from grace.pictures.backdrop import Backdrop
 
 
 Fields = Callable[[], Mapping[str, Any]]
 DEFERRED = ("changes", "miss", "remarks", "typical", "words")
 """Fields that may need model calls; `Explanation.deferred` computes them on first access."""
+COMPUTED = ("make_backdrop", "make_region")
+"""Fields that compute what is derived, from the explainer."""
 
 
 @cached_on_first
@@ -134,6 +139,7 @@ class Explanation:
     follow_on: tuple[Change, ...] = ()  # consequences of the changes, see `grace.problem.requirements.consequences`
     protected: tuple[str, ...] = ()  # features that were protected in this call
     make_backdrop: Callable[[], Backdrop] | None = field(default=None, repr=False, compare=False)
+    make_region: Callable[[], Region | None] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def deferred(
@@ -150,8 +156,11 @@ class Explanation:
         return out
 
     def computed(self) -> Explanation:
-        """This explanation, with its deferred fields computed now, as in a thread that may call the model."""
+        """This explanation, with its deferred fields and regions computed now, as in a thread that may call the
+        model."""
         _ = self.words
+        for e in (self, *self.alternatives):
+            _ = e.region
         return self
 
     if not TYPE_CHECKING:  # mypy would accept any attribute
@@ -194,6 +203,17 @@ class Explanation:
             raise GraceError(f"unknown class {label!r}; the classes are {', '.join(map(repr, self.classes))}")
         return (self.after if after else self.before)[self.classes.index(label)]
 
+    @property
+    def region(self) -> Region | None:
+        """The box around the answer in which the model decides the same, computed on first use. None without an answer,
+        where other features follow the changed ones, where the answer is outside its limits, where a black box may not
+        be asked any more, or for an explanation that was read from JSON without it."""
+        if self.make_region is None:
+            return None
+        region = self.make_region()
+        object.__setattr__(self, "make_region", lambda: region)
+        return region
+
     def text(
         self,
         style: str | None = None,
@@ -202,18 +222,20 @@ class Explanation:
         template: str | None = None,
         seed: int = 0,
         hedge: bool = False,
+        room: bool = False,
     ) -> str:
         """The explanation as a sentence.
 
-        style     "exact", "magnitude" or "relative"; "auto" by the kind of each number; None for the `style`
-                  in the schema, else "exact"
+        style     "exact", "magnitude" or "relative"; "auto" by the kind of each number; "range": all values of the
+                  `region` where it is proven, else "exact"; None for the `style` in the schema, else "exact"
         language  a code among `grace.languages.names()`; None for that of the schema
         template  "had": what would have had to be different; "because": what made the difference;
                   "typical": the same beside what is typical of the other class, where that is true
         seed      0 for the first sentence of the template (None: "had"), else one drawn for each row
         hedge     add the probabilities
+        room      add a sentence about the `region`, if it is known
         """
-        return sentence.sentence(self, style, language, template, seed, hedge)
+        return sentence.sentence(self, style, language, template, seed, hedge, room)
 
     @property
     def reason(self) -> str:
@@ -263,11 +285,11 @@ class Explanation:
 
         return svg(self, self.backdrop(), width=width, theme=theme)
 
-    def to_html(self) -> str:
-        """A self-contained page about this explanation."""
+    def to_html(self, *, profile: Profile | None = None, reasons: Reasons | None = None) -> str:
+        """A self-contained page about this explanation, with a profile and the reasons of its row if given."""
         from grace.pictures.report import page
 
-        return page(self)
+        return page(self, profile, reasons)
 
     def _repr_html_(self) -> str:
         from grace.pictures.report import fragment
@@ -275,8 +297,8 @@ class Explanation:
         return fragment(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All fields except `make_backdrop`, which refers to the explainer and so to training rows."""
-        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "make_backdrop": None}
+        """All fields except those that refer to the explainer, and so to training rows."""
+        return {**{f.name: getattr(self, f.name) for f in fields(self)}, **dict.fromkeys(COMPUTED)}
 
     def __str__(self) -> str:
         return self.text()
@@ -291,15 +313,17 @@ class Explanation:
 
     # -- JSON ---------------------------------------------------------------------------------
 
-    def to_dict(self, *, backdrop: bool = False) -> dict[str, Any]:
-        """All fields and texts as JSON; with `backdrop`, also what pictures need, which includes values of training
-        rows if two numbers change."""
-        out: dict[str, Any] = unshared(self.record(backdrop=backdrop))
+    def to_dict(self, *, backdrop: bool = False, region: bool = True) -> dict[str, Any]:
+        """All fields and texts as JSON; without `region`, nothing about it; with `backdrop`, also what pictures need,
+        which includes values of training rows if two numbers change."""
+        out: dict[str, Any] = unshared(self.record(backdrop=backdrop, region=region))
         return out
 
-    def record(self, *, backdrop: bool = False, how: sentence.TextOptions | None = None) -> dict[str, Any]:
+    def record(
+        self, *, backdrop: bool = False, region: bool = False, how: sentence.TextOptions | None = None
+    ) -> dict[str, Any]:
         """The same, with parts that other records share; `how` are arguments of `text`."""
-        drawn = self.backdrop() if backdrop else None
+        drawn, room = self.backdrop() if backdrop else None, self.region if region else None
         return {
             "text": self.text(**(how or {})),
             "success": self.success,
@@ -328,20 +352,26 @@ class Explanation:
             "protected": list(self.protected),
             "settings": self.settings if isinstance(self.settings, Shared) else dict(self.settings),
             "words": _shared_words(self.words),
-            "alternatives": [e.record(backdrop=backdrop) for e in self.alternatives],
+            "alternatives": [e.record(backdrop=backdrop, region=region) for e in self.alternatives],
+            **({} if not region else {"region": None if room is None else room.to_dict()}),
             **({} if drawn is None else {"backdrop": drawn.to_dict()}),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Explanation:
         """The inverse of `to_dict`."""
-        names = {f.name for f in fields(cls)} - {"make_backdrop"}
+        names = {f.name for f in fields(cls)} - {*COMPUTED}
         parts = {k: v for k, v in explanation_parts(data).items() if k in names}
         if data.get("backdrop") is not None:
             from grace.pictures.backdrop import Backdrop
 
             drawn = Backdrop.from_dict(data["backdrop"])
             parts["make_backdrop"] = lambda: drawn
+        if data.get("region") is not None:
+            from grace.explain.region import Region
+
+            region = Region.from_dict(data["region"])
+            parts["make_region"] = lambda: region
         for name in ("changes", "follow_on"):
             parts[name] = tuple(Change.from_dict(c) for c in parts.get(name, ()))
         parts["alternatives"] = tuple(cls.from_dict(e) for e in parts.get("alternatives", ()))
@@ -350,8 +380,8 @@ class Explanation:
             parts["before"] = parts["after"] = ()  # older files have scores that are no probabilities
         return cls(**parts)
 
-    def to_json(self, *, backdrop: bool = False) -> str:
-        return indented(self.record(backdrop=backdrop))
+    def to_json(self, *, backdrop: bool = False, region: bool = True) -> str:
+        return indented(self.record(backdrop=backdrop, region=region))
 
     @classmethod
     def from_json(cls, written: str) -> Explanation:

@@ -55,6 +55,7 @@ class WantedJson(TypedDict):
 
 class ProofJson(TypedDict):
     verdict: str
+    except_ties: NotRequired[bool]
     box: NotRequired[Mapping[str, list[str | bool | Bound]]]
     frozen: NotRequired[list[str]]
     missing: NotRequired[list[str]]
@@ -103,6 +104,7 @@ class ExplanationJson(TypedDict):
     alternatives: NotRequired[list[Mapping[str, Any]]]
     follow_on: NotRequired[list[ChangeJson]]
     protected: NotRequired[tuple[str, ...]]
+    region: NotRequired[Mapping[str, Any] | None]
 
 
 def explanation_parts(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from grace.errors import GraceError
 from grace.explain.json_text import indented
 from grace.explain.row_context import RowContext
+from grace.explain.scorecard import Scorecard
 from grace.schema.features import Feature, Value
 from grace.text import decisions
 
@@ -70,6 +71,10 @@ class Profile:
 
     about: RowContext
     features: tuple[FeatureProfile, ...]
+    scorecard: Scorecard | None = None
+    """How points add up, and how well that forecasts the model; None if it does not, or if that was not asked for."""
+    forecasts: bool = False
+    """Whether it was asked for."""
 
     def __getitem__(self, name: str) -> FeatureProfile:
         for known in self.features:
@@ -86,7 +91,8 @@ class Profile:
 
     def in_language(self, code: str) -> Profile:
         about = self.about.in_language(code)
-        return Profile(about, tuple(replace(f, feature=about.feature(f.name)) for f in self.features))
+        features = tuple(replace(f, feature=about.feature(f.name)) for f in self.features)
+        return replace(self, about=about, features=features)
 
     def to_svg(self, *, width: float = 760, theme: str = "auto", most: int = 30) -> str:
         """One strip per feature, with the values that flip the prediction; at most so many features."""
@@ -101,13 +107,18 @@ class Profile:
         return profile_figure(self, width=width, theme=theme, most=most)
 
     def _repr_html_(self) -> str:
-        return self.to_svg()
+        from grace.pictures.report import profile_fragment
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"text": self.text(), **self.about.to_dict(), "features": [f.to_dict() for f in self.features]}
+        return profile_fragment(self)
 
-    def to_json(self) -> str:
-        return indented(self.to_dict())
+    def to_dict(self, *, language: str | None = None) -> dict[str, Any]:
+        """What `grace profile --json` prints; `language` is that of the text."""
+        card = {"scorecard": None if self.scorecard is None else self.scorecard.to_dict()} if self.forecasts else {}
+        features = [f.to_dict() for f in self.features]
+        return {"text": self.text(language=language), **self.about.to_dict(), "features": features, **card}
+
+    def to_json(self, *, language: str | None = None) -> str:
+        return indented(self.to_dict(language=language))
 
     def __str__(self) -> str:
         return self.text()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from grace.explain.answer_parts import cell_of
+from grace.explain.points import scorecards
 from grace.explain.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, UNDECIDED, FeatureProfile, Profile
-from grace.explain.questions import problem_of
+from grace.explain.questions import on_cpu, problem_of
 from grace.explain.row_context import RowContext, row_contexts
 from grace.explain.row_results import RowResults
+from grace.explain.scorecard import Scorecard
 from grace.methods.profiles import score_lines
 from grace.methods.spans import reaching_spans, sayable
 from grace.problem.goal import Between, ClassGoal
@@ -31,8 +34,8 @@ Line = tuple[str, Floats, Floats]
 """The kind of a line, values, and points."""
 
 
-def profile_batch(batch: Explanations) -> RowResults[Profile]:
-    """The profiles of all rows of a batch."""
+def profile_batch(batch: Explanations, forecasts: bool = False) -> RowResults[Profile]:
+    """The profiles of all rows of a batch; on request with scorecards that forecast further changes."""
     problem, contexts = problem_of(batch), row_contexts(batch)
     classes = list(batch.explainer.model.classes)
     towards = np.array([0 if c.task == "regression" else classes.index(c.contrast_class) for c in contexts])
@@ -42,7 +45,39 @@ def profile_batch(batch: Explanations) -> RowResults[Profile]:
         here = torch.arange(begin, min(begin + step, len(contexts)))
         part = _Part(problem.select(here), batch.schema.features, towards[here.numpy()])
         parts += part.profiles(contexts[begin : begin + step])
+    if forecasts:
+        parts = with_scorecards(batch, parts, towards)
     return RowResults(parts, batch.index.tolist())
+
+
+def with_scorecards(batch: Explanations, profiles: list[Profile], towards: np.ndarray) -> list[Profile]:
+    """Profiles with their scorecards, whose points are in the scale in which they add up best. A row that already is
+    what was asked for has no points."""
+    a, target = batch.answers, None
+    original = a.before.argmax(axis=1)
+    if batch.target_ranges is not None:
+        ends = [
+            [-np.inf if r["low"] is None else r["low"], np.inf if r["high"] is None else r["high"]]
+            for r in batch.target_ranges
+        ]
+        low, high = np.array(ends, dtype=np.float64).T
+        target, original = (low, high), np.zeros(len(profiles), dtype=np.int64)
+    asked = np.flatnonzero(~a.trivial)
+    target = None if target is None else (target[0][asked], target[1][asked])
+    cards = scorecards(
+        on_cpu(batch.explainer), batch.schema, a.rows[asked], original[asked], towards[asked], target=target,
+        max_calls=batch.calls_left or 0,
+    )  # fmt: skip
+    known = dict(zip(asked.tolist(), cards, strict=True))
+    return [_with_scorecard(profile, known.get(i)) for i, profile in enumerate(profiles)]
+
+
+def _with_scorecard(profile: Profile, card: Scorecard | None) -> Profile:
+    if card is None or card.scale == "scores":
+        return replace(profile, scorecard=card, forecasts=True)
+    features = [replace(f, points=tuple(round(card.points(f.name, v), 4) for v in f.values)) for f in profile.features]
+    ordered = tuple(sorted(features, key=lambda f: (f.verdict == FIXED, -f.most_points)))
+    return replace(profile, features=ordered, scorecard=card, forecasts=True)
 
 
 class _Part:

@@ -10,6 +10,7 @@ import numpy as np
 
 from grace.explain.answer_parts import proof_record
 from grace.explain.explanation import Change
+from grace.explain.region import Region
 from grace.explain.shared_parts import CellReader, SharedParts
 from grace.pictures.backdrop import MAX_CHANGES_SHOWN, Backdrop
 from grace.pictures.compute_backdrop import compute_backdrop
@@ -126,6 +127,7 @@ class Ranked:
             "wanted": None if batch.target_ranges is None else batch.target_ranges[i],
             "alternatives": (),
             "make_backdrop": partial(self.backdrop, i),
+            "make_region": partial(self.region, i),
         }
 
     def deferred(self, i: int, proof: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -143,6 +145,13 @@ class Ranked:
             "typical": {self.shared.reader.names[columns[k]]: medians[k] for k in here},
             "words": self.shared.words(i, self.predictions(i), miss, proof, *noted),
         }
+
+    def region(self, i: int) -> Region | None:
+        """The region around the answer to row i."""
+        if not self.success[i]:
+            return None
+        columns = [self.changes.columns[k] for k in self.changes.places(i)]
+        return self.batch.details.region(i, self.rank, self.answers, columns, self.shared.reader)
 
     def backdrop(self, i: int) -> Backdrop:
         """What pictures of the explanation of row i show behind the changes."""

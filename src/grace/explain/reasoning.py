@@ -14,7 +14,7 @@ from torch import Tensor
 from grace.explain.batching import QueryCount
 from grace.explain.explanation import Explanation
 from grace.explain.explanations import Explanations
-from grace.explain.profile import Profile
+from grace.explain.profile import CANNOT, FLIPS, FeatureProfile, Profile
 from grace.explain.profiling import profile_batch
 from grace.explain.questions import on_cpu, problem_of, settings_of_call
 from grace.explain.reasons import Reason, Reasons
@@ -26,7 +26,7 @@ from grace.methods.compiled.threads import over_tasks
 from grace.methods.polish import polish
 from grace.problem.goal import Between, ClassGoal
 from grace.problem.problem import Problem, positions
-from grace.proofs.minimal_sets import MinimalSets, minimal_sets
+from grace.proofs.minimal_sets import Alone, MinimalSets, minimal_sets
 from grace.proofs.sets import SetProver, is_provable, set_prover
 from grace.schema.features import Floats
 
@@ -40,10 +40,11 @@ def reasons_of_batch(batch: Explanations, max_features: int, seconds: float, sho
     problem = problem_of(batch)
     asked = np.flatnonzero(~batch.answers.trivial).tolist()
     plain = problem.origin is None and isinstance(problem.goal, ClassGoal | Between)
+    profiles = profile_batch(batch)
     if plain and is_provable(problem.model):
-        found = _proven_sets(problem, asked, max_features, seconds)
+        alone = {i: _known_alone(problem, i, profiles[i], batch.schema.names) for i in asked}
+        found = _proven_sets(problem, alone, max_features, seconds)
     else:
-        profiles = profile_batch(batch)
         found = {i: _tried_sets(problem, i, profiles[i], batch.schema.names, max_features) for i in asked}
     values = _values(batch, problem, found, shown)
     names, conflict = batch.schema.names, batch.explainer._view.conflict(batch.call["gamma"]).cpu().numpy()
@@ -74,7 +75,26 @@ def reasons_of_batch(batch: Explanations, max_features: int, seconds: float, sho
     return RowResults(out, batch.index.tolist())
 
 
-def _proven_sets(problem: Problem, asked: list[int], max_features: int, seconds: float) -> dict[int, MinimalSets]:
+def _known_alone(problem: Problem, i: int, profile: Profile, names: list[str]) -> Alone:
+    """What a profile knows of single features: a row that flips, or None where that is proven impossible."""
+    out: dict[int, Floats | None] = {}
+    for known in profile.with_verdict(FLIPS, CANNOT):
+        j = names.index(known.name)
+        out[j] = _flipped(problem, i, j, profile, known) if known.flips else None
+    return out
+
+
+def _flipped(problem: Problem, i: int, j: int, profile: Profile, known: FeatureProfile) -> Floats:
+    """The row with the nearest value of a feature that flips it, or its first category."""
+    row = problem.rows[i].numpy().copy()
+    ends = [end for span in known.spans for end in span]
+    row[j] = min(ends, key=lambda v: abs(v - row[j])) if ends else _code(profile, known.name, known.categories[0])
+    return row
+
+
+def _proven_sets(
+    problem: Problem, alone: dict[int, Alone], max_features: int, seconds: float
+) -> dict[int, MinimalSets]:
     """By proofs, one row after another on several threads."""
     own = threading.local()
     free, out = problem.free.numpy(), {}
@@ -83,9 +103,9 @@ def _proven_sets(problem: Problem, asked: list[int], max_features: int, seconds:
         if not hasattr(own, "prover"):
             own.prover = set_prover(problem, max_features)
         prover: SetProver = own.prover
-        out[i] = minimal_sets(prover, i, free[i], max_features, seconds)
+        out[i] = minimal_sets(prover, i, free[i], max_features, seconds, alone[i])
 
-    over_tasks(asked, run)
+    over_tasks(list(alone), run)
     return out
 
 
@@ -96,13 +116,10 @@ def _tried_sets(problem: Problem, i: int, profile: Profile, names: list[str], ma
     values: dict[int, Floats] = {}
     for known in sorted((f for f in profile.features if f.verdict != "fixed"), key=lambda f: -f.most_points):
         j = names.index(known.name)
-        codes = np.array([problem_code(problem, profile, known.name, v) for v in known.values])
+        codes = np.array([_code(profile, known.name, v) for v in known.values])
         best = np.argsort(-np.array(known.points), kind="stable")
         if known.flips:
-            changed = row.clone()
-            ends = [end for span in known.spans for end in span]
-            changed[j] = ends[0] if ends else problem_code(problem, profile, known.name, known.categories[0])
-            found.sets[(j,)] = changed.numpy()
+            found.sets[(j,)] = _flipped(problem, i, j, profile, known)
         elif len(values) < PAIRED:
             spread = np.linspace(0, len(codes) - 1, LEVELS).round().astype(int)
             values[j] = np.unique(np.concatenate([codes[best[:2]], codes[spread]]))
@@ -117,7 +134,7 @@ def _tried_sets(problem: Problem, i: int, profile: Profile, names: list[str], ma
     return found
 
 
-def problem_code(problem: Problem, profile: Profile, name: str, value: object) -> float:
+def _code(profile: Profile, name: str, value: object) -> float:
     """The code of a value of a feature."""
     feature = profile.about.feature(name)
     categories = getattr(feature, "categories", None)

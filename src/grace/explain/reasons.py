@@ -85,9 +85,17 @@ class Reasons:
         )
         return replace(self, about=self.about.in_language(code), sets=tuple(sets))
 
-    def to_dict(self) -> dict[str, Any]:
+    def computed(self) -> Reasons:
+        """These reasons, with the deferred fields of their explanations computed now, see `Explanation.computed`."""
+        for reason in self.shown:
+            assert reason.explanation is not None
+            reason.explanation.computed()
+        return self
+
+    def to_dict(self, *, language: str | None = None) -> dict[str, Any]:
+        """What `grace reasons --json` prints; `language` is that of the text."""
         return {
-            "text": self.text(),
+            "text": self.text(language=language),
             **self.about.to_dict(),
             "max_features": self.max_features,
             "complete": self.complete,
@@ -98,8 +106,13 @@ class Reasons:
             "sets": [reason.to_dict() for reason in self.sets],
         }
 
-    def to_json(self) -> str:
-        return indented(self.to_dict())
+    def _repr_html_(self) -> str:
+        from grace.pictures.report import reasons_fragment
+
+        return reasons_fragment(self)
+
+    def to_json(self, *, language: str | None = None) -> str:
+        return indented(self.to_dict(language=language))
 
     def __str__(self) -> str:
         return "\n".join([self.text(), *(f"  {r.explanation.text()}" for r in self.shown if r.explanation is not None)])

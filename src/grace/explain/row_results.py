@@ -10,7 +10,7 @@ from grace.schema.features import plain
 
 
 class HasRecord(Protocol):
-    def to_dict(self) -> dict[str, Any]: ...
+    def to_dict(self, *, language: str | None = None) -> dict[str, Any]: ...
 
 
 T = TypeVar("T", bound=HasRecord)
@@ -31,8 +31,11 @@ class RowResults(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self._results)
 
-    def to_json(self) -> str:
-        records = ({"index": plain(label), **r.to_dict()} for label, r in zip(self.index, self, strict=True))
+    def to_json(self, *, language: str | None = None) -> str:
+        """All results; `language` is that of their texts."""
+        records = (
+            {"index": plain(label), **r.to_dict(language=language)} for label, r in zip(self.index, self, strict=True)
+        )
         return "[\n " + ",\n ".join(indented(record, 1) for record in records) + "\n]"
 
     def __repr__(self) -> str:

@@ -40,6 +40,11 @@ class CellReader:
         self.readers = [cell_reader(f) for f in schema.features]
         self._own = [(j, read) for j, read in enumerate(self.readers) if read is not None]
 
+    def value(self, j: int, code: float) -> Any:
+        """The value of a cell of column j, None if it is missing."""
+        read = self.readers[j]
+        return code if read is None else read(code)
+
     def row(self, codes: Floats) -> dict[str, Value | None]:
         """The cells of an encoded row by name."""
         cells: list[Any] = codes.tolist()

@@ -22,7 +22,7 @@ from grace.problem.goal import Flip, Goal
 from grace.problem.numpy_or_torch import places, to_native, to_numpy
 from grace.problem.problem import Problem, positions
 from grace.problem.settings import Settings
-from grace.proofs.certificate import FOUND, OPEN, PROVEN, prove
+from grace.proofs.certificate import EXCEPT_TIES, FOUND, OPEN, PROVEN, prove
 from grace.proofs.distance_bound import distance_bound
 from grace.schema.features import Floats
 
@@ -46,6 +46,8 @@ def answer(
 def _answers(problem: Problem, settings: Settings, rows: Floats, scores: Tensor | None, method: Method) -> Answers:
     """The best answers, and alternatives: each may not change the costliest features of the answers before it."""
     first = _answer(problem, settings, rows, method, scores)
+    if settings.n == 1:
+        return first
     others: list[Answers] = []
     barred = torch.zeros_like(problem.free)
     while len(others) < settings.n - 1:
@@ -218,7 +220,8 @@ def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, bu
         count = (found[left] != part.rows).sum(dim=1)
         max_changes = torch.where(reached[left], count - 1, problem.max_features)
         verdict = prove(part, max_changes, budget)
-        proof[left[verdict.status == PROVEN]] = PROVEN
+        for status in (PROVEN, EXCEPT_TIES):
+            proof[left[verdict.status == status]] = status
         kept = reached[left] if problem.prefer == "nearest" else torch.zeros_like(reached[left])
         smaller = positions((verdict.status == FOUND) & ~kept)
         if len(smaller):

@@ -54,9 +54,9 @@ class SufficientReason:
     def in_language(self, code: str) -> SufficientReason:
         return replace(self, about=self.about.in_language(code))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, language: str | None = None) -> dict[str, Any]:
         return {
-            "text": self.text(),
+            "text": self.text(language=language),
             **self.about.to_dict(),
             "features": list(self.features),
             "undecided": list(self.undecided),
@@ -65,8 +65,8 @@ class SufficientReason:
             "free": list(self.free),
         }
 
-    def to_json(self) -> str:
-        return indented(self.to_dict())
+    def to_json(self, *, language: str | None = None) -> str:
+        return indented(self.to_dict(language=language))
 
     def __str__(self) -> str:
         return self.text()

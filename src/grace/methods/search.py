@@ -7,6 +7,8 @@ so that the search is never worse than they are.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -29,13 +31,41 @@ QUARTERINGS = 4
 
 
 def search(problem: Problem) -> Tensor:
-    """The answer with the fewest features, and of those the nearest; the original row where none is found."""
-    if problem.among == "nearest" and is_compiled(problem):
+    """The answer with the fewest features, and of those the nearest, or the nearest steady one; the original row where
+    none is found."""
+    ensemble = trees_of(problem)
+    if not is_compiled(problem) and ensemble is None:
+        return beam_search(problem)
+    if problem.among == "steady":
+        return steady_search(problem)
+    if ensemble is None:
         return with_walks(problem)
-    if problem.among == "nearest" and (ensemble := trees_of(problem)) is not None:
-        from grace.methods.trees import search_trees  # numba takes a second to import
+    from grace.methods.trees import search_trees  # numba takes a second to import
 
-        return search_trees(problem, ensemble)
+    return search_trees(problem, ensemble)
+
+
+def steady_search(problem: Problem) -> Tensor:
+    """The nearest answers, moved inside their spans; those that are spikes compete with what the beam search finds."""
+    found = search(replace(problem, among="nearest"))
+    index = positions((found != problem.rows).any(dim=1))
+    if len(index) == 0:
+        return found
+    part = problem.select(index)
+    left = index[steadiness(part, found[index]) < 1]
+    found[index] = steadied(part, found[index])
+    if len(left):
+        beam = beam_search(problem.select(left))
+        owner = torch.arange(len(left)).repeat(2)
+        answers = torch.cat([found[left], beam])
+        real = positions((answers != problem.rows[left][owner]).any(dim=1))
+        best = best_of_each(problem.select(left[owner[real]]), answers[real], owner[real], len(left))
+        found[left] = answers[real[best]]
+    return found
+
+
+def beam_search(problem: Problem) -> Tensor:
+    """The search in batches of tensors, for any model."""
     found = problem.rows.clone()
     left = torch.arange(len(found), device=found.device)
     moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,17 +50,6 @@ def booster_asked(model: Any, task: str) -> Callable[[pd.DataFrame], Any]:
     if library == "catboost":
         return CatboostOutputs(model, "RawFormulaVal" if task == "regression" else "Probability")
     return LightgbmOutputs(model) if library == "lightgbm" else XgboostOutputs(model)
-
-
-def ask_array(model: Any, task: str) -> Callable[[Any], Any] | None:
-    """How an estimator of a boosting library is asked for probabilities or numbers about an array, which takes a tenth
-    of the time that a frame does; None for others."""
-    library, kind = type(model).__module__.split(".")[0], type(model).__name__
-    if library == "xgboost" and kind.startswith("XGB"):
-        return cast("Callable[[Any], Any]", model.predict if task == "regression" else model.predict_proba)
-    if library == "lightgbm" and kind.startswith("LGBM"):
-        return cast("Callable[[Any], Any]", model.booster_.predict)
-    return None
 
 
 def booster_columns(model: Any) -> list[str] | None:

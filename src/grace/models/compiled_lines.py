@@ -29,7 +29,7 @@ class Scratch(NamedTuple):
     end: Floats  # (H + 1,) of the current piece of each layer
     crossings: Ints  # (H,) how many, and the next one
     next: Ints
-    delta: Floats  # (4, widest) changes of slopes, or bounds on changes of values
+    delta: Floats  # (4, widest) changes of slopes, or bounds on values
     switches: Ints  # (1,) how many units have switched so far
 
 
@@ -76,43 +76,71 @@ def through(net: Layers, layer: int, on: Bools, change: Floats, out: Floats) -> 
 
 
 @inlined
-def bound_change(net: Layers, start: Floats, j: int, step: float, lower: Floats, upper: Floats, work: Scratch) -> None:
-    """Bounds on the change of each score while feature j moves by up to a step: interval arithmetic after the first
-    layer, each unit of which changes in one direction only."""
+def bound_line(
+    net: Layers, start: Floats, stop: Floats, target: int, above: Floats, below: Floats, work: Scratch
+) -> None:
+    """How far each score, or its lead over that of a target class, lies at most above and below the chord of a line:
+    the straight line between its values at both ends, whose pre-activations are `start` and `stop`.
+
+    A ReLU is convex: below its own chord it lies by most where it switches, and above it by no more than what moves its
+    ends. Only units that switch, or depend on some that do, add to the bounds."""
     hidden = len(net.leak)
-    low, high, next_low, next_high = work.delta[0], work.delta[1], work.delta[2], work.delta[3]
-    weights = net.first[j]
-    for u in range(net.widths[0]):
-        value = start[u] + step * weights[u]
-        low[u], high[u] = min(value, start[u]) - start[u], max(value, start[u]) - start[u]
+    up, down, next_up, next_down = work.delta[0], work.delta[1], work.delta[2], work.delta[3]
+    for k in range(len(above)):
+        above[k] = below[k] = 0.0
     for layer in range(hidden):
-        units, leak, width = start[net.units[layer] : net.units[layer + 1]], net.leak[layer], net.widths[layer + 1]
-        for u in range(len(units)):  # through the ReLU
-            value = units[u]
-            here = value if value > 0.0 else leak * value
-            value = units[u] + low[u]
-            low[u] = (value if value > 0.0 else leak * value) - here
-            value = units[u] + high[u]
-            high[u] = (value if value > 0.0 else leak * value) - here
+        begin, after = net.units[layer], net.units[layer + 1]
+        near, far, leak, width = start[begin:after], stop[begin:after], net.leak[layer], net.widths[layer + 1]
+        if layer == 0:
+            for u in range(len(near)):
+                one, two = near[u], far[u]
+                up[u], down[u] = 0.0, 0.0
+                if (one > 0.0) != (two > 0.0):
+                    down[u] = (leak - 1.0) * one * two / abs(two - one)
+        else:
+            for u in range(len(near)):
+                up[u], down[u] = beside_chord(near[u], far[u], up[u], down[u], leak)
+        if layer == hidden - 1:
+            break
         for q in range(width):
-            next_low[q] = next_high[q] = 0.0
+            next_up[q] = next_down[q] = 0.0
         at = net.offsets[layer]
-        for u in range(len(units)):
-            fall, rise = low[u], high[u]  # not above and not below zero
-            positive, negative = net.positive[at : at + width], net.negative[at : at + width]
-            if rise > 0.0:
+        for u in range(len(near)):
+            rise, fall = up[u], down[u]
+            if rise > 0.0 or fall > 0.0:
+                positive, negative = net.positive[at : at + width], net.negative[at : at + width]
                 for q in range(width):
-                    next_low[q] += rise * negative[q]
-                    next_high[q] += rise * positive[q]
-            if fall < 0.0:
-                for q in range(width):
-                    next_low[q] += fall * positive[q]
-                    next_high[q] += fall * negative[q]
+                    next_up[q] += rise * positive[q] - fall * negative[q]
+                    next_down[q] += fall * positive[q] - rise * negative[q]
             at += width
-        low, next_low = next_low, low
-        high, next_high = next_high, high
-    for k in range(net.widths[hidden]):
-        lower[k], upper[k] = low[k], high[k]
+        up, next_up = next_up, up
+        down, next_down = next_down, down
+    for k in range(len(above) if hidden > 0 else 0):
+        weights, rivals = net.last[k], net.last[max(target, 0)]
+        share, high, low = 1.0 if target >= 0 else 0.0, 0.0, 0.0
+        for u in range(len(weights)):
+            weight = weights[u] - share * rivals[u]
+            high += weight * (up[u] if weight > 0.0 else -down[u])
+            low += weight * (down[u] if weight > 0.0 else -up[u])
+        above[k], below[k] = high, low
+
+
+@inlined
+def beside_chord(near: float, far: float, up: float, down: float, leak: float) -> tuple[float, float]:
+    """How far an activation lies at most above and below its chord, if its pre-activation, from `near` to `far`, does
+    so by `up` and `down`."""
+    one, two = near if near > 0.0 else leak * near, far if far > 0.0 else leak * far
+    above = max(
+        (near + up if near + up > 0.0 else leak * (near + up)) - one,
+        (far + up if far + up > 0.0 else leak * (far + up)) - two,
+    )
+    below = max(
+        one - (near - down if near > down else leak * (near - down)),
+        two - (far - down if far > down else leak * (far - down)),
+    )
+    if (near > down) != (far > down):  # it may switch where the chord is `down`
+        below = max(below, one + (two - one) * (down - near) / (far - near))
+    return above, below
 
 
 @inlined

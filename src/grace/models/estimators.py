@@ -11,8 +11,9 @@ import numpy as np
 from torch import nn
 
 from grace.errors import GraceError
+from grace.models.array_questions import array_question
 from grace.models.base import Model
-from grace.models.boosting import ask_array, catboost_columns
+from grace.models.boosting import catboost_columns
 from grace.models.checking import Origin
 from grace.models.predictor import OutputReader, Predictor
 from grace.models.preprocessing.layers import read_layers
@@ -98,7 +99,7 @@ def _black_box(
         task=task,
         name=f"the {type(model).__name__}",
     )
-    found.ask_array = ask_array(model, task)
+    found.array_question = partial(array_question, model, task)
     return found
 
 

@@ -27,6 +27,7 @@ from grace.schema.features import Floats, Numeric, Value, plain
 from grace.schema.schema import Schema
 
 if TYPE_CHECKING:
+    from grace.models.array_questions import ArrayQuestion
     from grace.models.trees.ensemble import TreeEnsemble
 
 SMALL = 4096  # rows up to which one thread is at least about as fast
@@ -110,13 +111,13 @@ class Predictor(Model):
         self.call_limit: int | None = None
         self.reading: Callable[[Predictor, Floats], Model | None] | None = None
         """Reads what is inside the model, once it is bound, from sample rows; None if it stays a black box."""
-        self.ask_array: Callable[[Floats], Any] | None = None
-        """The same question about an array of plain numbers in the order of `columns`: faster than one about a frame,
-        and used where both give the same answers."""
+        self.array_question: Callable[..., ArrayQuestion | None] | None = None
+        """Finds the same question about arrays, from the schema, the columns, `given` and sample rows: faster than one
+        about frames, and used where both give the same answers."""
         self.trees: TreeEnsemble | None = None
         """What it computes, where it is an ensemble of trees that was read."""
-        self._single = self._by_array = False
-        self._order: list[int] = []
+        self._single = False
+        self._by_array: ArrayQuestion | None = None
 
     # -- asking -------------------------------------------------------------------------------
 
@@ -153,11 +154,11 @@ class Predictor(Model):
         if self.call_limit is not None and self.rows_queried + len(rows) > self.call_limit:
             raise OutOfCallsError(f"{self.name} may be asked about {self.call_limit} rows and no more; raise max_calls")
         self.calls, self.rows_queried = self.calls + 1, self.rows_queried + len(rows)
-        by_array = self._by_array and self.reader is not None and ask == self.reader.ask
+        question = self._by_array if self.reader is not None and ask == self.reader.ask else None
         try:
-            if by_array and self.ask_array is not None:
+            if question is not None and question.fits(len(rows)):
                 with one_thread_if_small(len(rows)):
-                    return self.ask_array(rows[:, self._order])
+                    return question(rows)
             given = self.given(rows)
             with one_thread_if_small(len(rows)):
                 return ask(given)
@@ -296,7 +297,7 @@ class Predictor(Model):
                 raise GraceError(f"{self.name} returned NaN for row {bad}; check what it makes of the row's values")
             if decided is None or way is ways[-1] or agree(scores, decided):
                 self.reader, self.no_probabilities_because, self.sampled = found, found.unsure, scores
-                self._by_array = self._takes_arrays(values, scores)
+                self._by_array = self._asked_by_array(values, scores)
                 if found.outputs == "labels":
                     self.no_probabilities_because = others or "it names classes alone"
                 elif found.outputs == "probabilities" and np.ndim(out) == 2 and np.shape(out)[1] > 1:
@@ -309,18 +310,28 @@ class Predictor(Model):
         reason = "it gives none" if self.cutoffs is None else "threshold= needs probabilities, which it does not give"
         raise GraceError(f"{self.name} cannot be asked for its scores: {reason}")
 
-    def _takes_arrays(self, values: Floats, scores: Floats) -> bool:
-        """Whether the model gives the same scores for an array of the sample rows as for a frame of them."""
-        schema = self._need_schema()
-        if self.ask_array is None or self.columns is None or not plain_numbers(schema) or len(values) == 0:
-            return False
-        self._order = [schema.names.index(c) for c in self.columns]
-        assert self.reader is not None
+    def _asked_by_array(self, values: Floats, scores: Floats) -> ArrayQuestion | None:
+        """How the model is asked about arrays, if it gives the same scores as for frames: of the sample rows, and of
+        rows with each category."""
+        from grace.models.array_questions import trials
+
+        schema, way = self._need_schema(), self.reader
+        if self.array_question is None or self.inputs != "frame" or way is None:
+            return None
+        self._by_array = None
         try:
-            same = self._answers(self.reader, self.ask_array(values[:, self._order]))
+            question = self.array_question(schema, self.columns, self.given, values)
+            if question is None:
+                return None
+            other = trials(schema, values)
+            if len(other):
+                values = np.concatenate([values, other])
+                scores = np.concatenate([scores, self._answers(way, self._ask(way.ask, other))])
+            with one_thread_if_small(len(values)):
+                same = self._answers(way, question(values))
         except Exception:  # it takes frames alone
-            return False
-        return same.shape == scores.shape and bool((same == scores).all())
+            return None
+        return question if same.shape == scores.shape and bool((same == scores).all()) else None
 
     def _labels(self, values: Floats) -> Any:
         assert self.labels is not None

@@ -4,9 +4,11 @@
     svg_columns(e)   its parts one by one, for a page that arranges them itself
     figure(e)        the same as a matplotlib figure (the extra `plot`)
     batch_picture(overview, kind)   a batch; `draw` or `to_svg` it
+    profile_svg(p), profile_figure(p)   what each feature of a row does alone
 
 A picture is laid out as a `Drawing` (drawing) and rendered by svg or matplotlib_backend, all pure functions. single
-arranges the panels of one explanation: numeric, category, plane (two numbers) and probabilities; batch draws many.
+arranges the panels of one explanation: numeric, category, plane (two numbers) and probabilities; batch draws many,
+profile what each feature does alone.
 compute_backdrop queries the model for the curves and histograms behind the changes (backdrop). report renders the HTML
 pages, with the Jinja environments.
 """
@@ -19,6 +21,7 @@ from grace.errors import GraceError, pip_install
 from grace.pictures.backdrop import Backdrop
 from grace.pictures.batch import KINDS, Overview, batch_picture
 from grace.pictures.drawing import Drawing
+from grace.pictures.profile import profile_picture, profile_strips
 from grace.pictures.single import panels, picture
 from grace.pictures.svg import STYLE, to_svg
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from grace.explain.explanation import Explanation
+    from grace.explain.profile import Profile
 
 __all__ = [
     "KINDS",
@@ -38,6 +42,10 @@ __all__ = [
     "figure",
     "panels",
     "picture",
+    "profile_figure",
+    "profile_picture",
+    "profile_strips",
+    "profile_svg",
     "svg",
     "svg_columns",
     "to_svg",
@@ -64,6 +72,16 @@ def svg_columns(
 def figure(e: Explanation, backdrop: Backdrop | None = None, *, width: float = 760.0, theme: str = "light") -> Figure:
     """One explanation as a matplotlib figure."""
     return draw(picture(e, backdrop, width=width), theme=theme)
+
+
+def profile_svg(profile: Profile, *, width: float = 760.0, theme: str = "auto", most: int = 30) -> str:
+    """What each feature of a row does alone, as an `<svg>` element; at most so many features."""
+    return to_svg(profile_picture(profile, width=width, most=most), theme=theme)
+
+
+def profile_figure(profile: Profile, *, width: float = 760.0, theme: str = "light", most: int = 30) -> Figure:
+    """The same as a matplotlib figure."""
+    return draw(profile_picture(profile, width=width, most=most), theme=theme)
 
 
 def draw(drawing: Drawing, *, theme: str = "light") -> Figure:

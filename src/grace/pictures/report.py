@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from grace.pictures import KINDS, STYLE, batch_picture, svg_columns, to_svg
+from grace.pictures import KINDS, STYLE, batch_picture, profile_strips, svg_columns, to_svg
 from grace.pictures.drawing import printable
 from grace.pictures.numeric import label, value
 from grace.pictures.single import picture_words, question, reading, remaining
 from grace.schema.features import Value
 from grace.schema.words import DEFAULT
-from grace.text import languages, sentence
+from grace.text import decisions, languages, sentence
 from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
     from grace.explain.explanation import Change, Explanation
     from grace.explain.explanations import Explanations
+    from grace.explain.profile import Profile
+    from grace.explain.reasons import Reasons
 
 NOTEBOOK_SENTENCES = 5
+WIDE, PHONE = 760.0, 350.0  # widths of a profile's strips
 
 
 def environment(*packages: str, **options: Any) -> Environment:
@@ -54,12 +57,15 @@ def _printable(value: Any) -> Any:
 TEMPLATES = report_environment()
 
 
-def page(e: Explanation) -> str:
-    """The page of one explanation: sentence, pictures, tables of changed and unchanged features, checks."""
+def page(e: Explanation, profile: Profile | None = None, reasons: Reasons | None = None) -> str:
+    """The page of one explanation: sentence, pictures, tables of changed and unchanged features, checks; with the
+    profile and the reasons of its row if they are given."""
     words, code = picture_words(e), e.words.language
     changed = {c.name for c in (*e.changes, *e.follow_on)}
     return TEMPLATES.get_template("explanation_page.html").render(
         **_parts(e),
+        **({} if profile is None else profile_parts(profile.in_language(code))),
+        **({} if reasons is None else reasons_parts(reasons.in_language(code))),
         language=code,
         title=question(e),
         changed=_values(e, e.changes),
@@ -73,6 +79,31 @@ def page(e: Explanation) -> str:
 def fragment(e: Explanation) -> str:
     """One explanation for a notebook."""
     return TEMPLATES.get_template("fragment.html").render(**_parts(e))
+
+
+def profile_fragment(profile: Profile) -> str:
+    """A profile for a notebook."""
+    return TEMPLATES.get_template("profile_fragment.html").render(**profile_parts(profile))
+
+
+def reasons_fragment(reasons: Reasons) -> str:
+    """Reasons for a notebook."""
+    return TEMPLATES.get_template("reasons_fragment.html").render(**reasons_parts(reasons))
+
+
+def profile_parts(profile: Profile) -> dict[str, Any]:
+    """The values of `profile.html`: the text, and the strips for wide and narrow pages."""
+    words = languages.load(profile.about.words.language).PICTURES
+    strips = [to_svg(profile_strips(profile, width=width), inline=True) for width in (WIDE, PHONE)]
+    return {"profile": {"title": words["alone_title"], "text": profile.text(), "strips": strips}}
+
+
+def reasons_parts(reasons: Reasons) -> dict[str, Any]:
+    """The values of `reasons.html`: the text, and a line for each set that has values."""
+    words = languages.load(reasons.about.words.language).PICTURES
+    return {
+        "reasons": {"title": words["reasons_title"], "text": reasons.text(), "lines": decisions.reason_lines(reasons)}
+    }
 
 
 def _parts(e: Explanation) -> dict[str, Any]:

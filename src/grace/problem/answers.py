@@ -50,7 +50,8 @@ class Answers:
     before: Floats  # scores
     after: Floats
     distance: Floats
-    proof: npt.NDArray[np.int64]  # PROVEN that nothing smaller exists (a miss: nothing at all), OPEN or NOT_ASKED
+    proof: npt.NDArray[np.int64]  # PROVEN that nothing smaller exists (a miss: nothing at all), also EXCEPT_TIES; OPEN
+    #                               or NOT_ASKED
     nearest: Floats  # proven: with these features nothing is nearer than this; NaN if not asked
     checks: Mapping[str, Bools]
     followed: Bools  # cells that differ because they follow others, see `requirements.consequences`

@@ -1,4 +1,5 @@
-"""Proofs that no answer changes fewer features or lies nearer, for ReLU networks and ensembles of trees.
+"""Proofs that no answer changes fewer features or lies nearer, and of regions in which the decision is the same, for
+ReLU networks and ensembles of trees.
 
 certificate     decides for each row whether an answer with at most k changes exists
 compiled        branch and bound on a CPU, row by row
@@ -7,5 +8,7 @@ nodes           the nodes of the search, and the parts of their bounds
 relaxation      linear bounds on a network over a node
 distance_bound  a lower bound on the distance of answers
 trees           the same for tree ensembles, by the branch and bound of `methods.trees`
+boxes           whether a model decides the same everywhere in a box; tree_boxes for trees, compiled.boxes for networks
+regions         grows such boxes around answers
 warm_up         compiles what a model needs before the first question
 """

@@ -9,8 +9,9 @@ GPU, `prover` works on all rows and nodes together, with the linear bounds of `r
 
 The proof is over the continuous box, with whole numbers and categories as such, and keeps frozen and one-way features
 and SU <= gamma. Of a predicted number it proves that none lies in the range asked for. Under confidence it proves a
-necessary condition, which is sound. Where a change leads exactly to the border of the goal, there is neither an answer
-nor a proof, and the row stays open.
+necessary condition, which is sound. Where a change leads exactly to the border of the goal, the model itself may decide
+as was asked for, though by less than the margin that an answer has to have. Of trees it is then proven that no answer
+exists but for such ties (EXCEPT_TIES); of networks the row stays open.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from grace.errors import GraceError
 from grace.models.predictor import tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.problem import Problem
-from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts, prove_batched
+from grace.proofs.prover import EXCEPT_TIES, FOUND, OPEN, PROVEN, Verdicts, prove_batched
 
-__all__ = ["FOUND", "OPEN", "PROVEN", "Verdicts", "network_of", "prove"]
+__all__ = ["EXCEPT_TIES", "FOUND", "OPEN", "PROVEN", "Verdicts", "network_of", "prove"]
 
 
 def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:

@@ -10,7 +10,7 @@ found. Else some feature of the answer is taken, all sets with it are decided on
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -20,6 +20,8 @@ from grace.models.compiled import Bools, Floats
 from grace.problem.cancellation import check_cancelled
 from grace.proofs.prover import FOUND, OPEN, PROVEN
 from grace.proofs.sets import SetProver
+
+Alone = Mapping[int, Floats | None]
 
 WHOLE = 0.25  # of the time left: for a question about all features together
 
@@ -37,15 +39,17 @@ class MinimalSets:
         return [s for s in self.sets if len(s) == size]
 
 
-def minimal_sets(prover: SetProver, i: int, free: Bools, max_size: int, seconds: float) -> MinimalSets:
+def minimal_sets(
+    prover: SetProver, i: int, free: Bools, max_size: int, seconds: float, alone: Alone | None = None
+) -> MinimalSets:
     """The minimal sets of the features `free` (d,) of row i with at most so many features, within some seconds of
-    work."""
-    return _Enumeration(prover, i, free, time.thread_time() + seconds).run(max_size)
+    work. `alone` is what is known of single features: a row that flips, or None where that is proven impossible."""
+    return _Enumeration(prover, i, free, time.thread_time() + seconds, alone or {}).run(max_size)
 
 
 class _Enumeration:
-    def __init__(self, prover: SetProver, i: int, free: Bools, until: float) -> None:
-        self.prover, self.i, self.until = prover, i, until
+    def __init__(self, prover: SetProver, i: int, free: Bools, until: float, alone: Alone) -> None:
+        self.prover, self.i, self.until, self.alone = prover, i, until, alone
         self.row = prover.table.rows[i]
         self.left = np.flatnonzero(free).tolist()
         self.conflict = np.zeros((len(free), len(free)), dtype=bool)
@@ -57,7 +61,8 @@ class _Enumeration:
             if size > len(self.left):
                 whole = True
             elif size == 1:
-                whole = self._decide_each(combinations(self.left, 1))
+                self.found.sets = {(j,): row for j, row in self.alone.items() if row is not None}
+                whole = self._decide_each(combinations([j for j in self.left if j not in self.alone], 1))
             else:
                 whole = self._level(size)
             alone = {s[0] for s in self.found.sizes(1)}

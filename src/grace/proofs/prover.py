@@ -18,14 +18,15 @@ from grace.proofs.relaxation import LISTED, Relaxation
 
 BYTES = {"cpu": 1 << 26, "cuda": 1 << 34}  # worked on at a time
 AHEAD = {"cpu": 32, "cuda": 48}  # features decided in one step, while more are open
-OPEN, PROVEN, FOUND = 0, 1, 2
+OPEN, PROVEN, FOUND, EXCEPT_TIES = 0, 1, 2, 3
 TRIED = 4  # nodes of a row whose better bounds tell whether they pay
 PAYS = 0.4  # times the number of features: the nodes that a better bound has to spare
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Per row: PROVEN that no answer with at most k changes exists, FOUND one (`rows`), or OPEN."""
+    """Per row: PROVEN that no row with at most k changes is decided as was asked for, EXCEPT_TIES that none is by the
+    margin of an answer, FOUND an answer (`rows`), or OPEN."""
 
     status: Tensor
     rows: Tensor

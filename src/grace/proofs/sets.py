@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from threading import Event
 
@@ -14,6 +15,7 @@ from grace.models.predictor import tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.problem import Problem
+from grace.proofs.prover import EXCEPT_TIES, FOUND, OPEN
 
 Verdict = tuple[int, Floats | None]
 """PROVEN, FOUND or OPEN, and the row that was found."""
@@ -53,7 +55,6 @@ class NetworkSets(SetProver):
         self.work = search(net, problem.rows.shape[1], max(1, most)), line_work(net)
 
     def _decide(self, i: int, most: int, seconds: float) -> Verdict:
-        from grace.proofs.certificate import FOUND
         from grace.proofs.compiled import decide_row
 
         status = decide_row(self.problem, self.arrays, self.aims, i, most, seconds, *self.work, Event())
@@ -65,6 +66,7 @@ class TreeSets(SetProver):
 
     def __init__(self, problem: Problem, ensemble: TreeEnsemble, most: int) -> None:
         from grace.methods.trees import ready, tree_arrays
+        from grace.methods.trees.aims import aims_of
         from grace.methods.trees.rows import tree_work
 
         ready()
@@ -72,14 +74,15 @@ class TreeSets(SetProver):
         trees, aims, columns, table = tree_arrays(problem, ensemble, ties=True)
         self.table = own_limits(table)
         self.arrays = trees, aims, columns, self.table
+        self.without_ties = trees, aims_of(problem, ensemble), columns, self.table
         self.work = tree_work(trees, columns, problem.rows.shape[1], max(1, most))
 
     def _decide(self, i: int, most: int, seconds: float) -> Verdict:
-        import time
-
         from grace.proofs.trees import decide_row
 
-        return decide_row(self.problem, self.arrays, i, most, time.thread_time() + seconds, self.work, Event())
+        until = time.thread_time() + seconds
+        status, row = decide_row(self.problem, self.arrays, self.without_ties, i, most, until, self.work, Event())
+        return OPEN if status == EXCEPT_TIES else status, row  # at a tie, the model itself may decide as was asked for
 
 
 def is_provable(model: Model) -> bool:

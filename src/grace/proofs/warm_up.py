@@ -8,7 +8,7 @@ from grace.models.relu import relu_network
 
 
 def warm_up(model: Model) -> None:
-    """Compile search and proofs for a model: nothing for those that are asked step by step."""
+    """Compile search, proofs and regions for a model: nothing for those that are asked step by step."""
     if tree_ensemble(model) is not None:
         from grace.methods.trees import ready as trees_ready  # numba takes a second to import
 
@@ -16,6 +16,8 @@ def warm_up(model: Model) -> None:
     if relu_network(model) is not None:
         from grace.methods.compiled import all_ready
         from grace.proofs.compiled import ready
+        from grace.proofs.compiled.boxes import ready as boxes_ready
 
         all_ready()
         ready()
+        boxes_ready()

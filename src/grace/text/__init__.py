@@ -2,6 +2,7 @@
 
 sentence    the sentence, notes and reasons of an explanation
 precision   the precision with which a difference is stated
+room        what is said about the region of an answer
 vocabulary  the words of a schema in a language; predicted numbers in words
 languages/  one package per language
 """

@@ -37,7 +37,8 @@ class Prediction:
 @dataclass(frozen=True)
 class AloneFacts:
     """What features can do alone: `total` may change; of those that flip the prediction, some with the values that do
-    so, and `more` others; features for which that is proven impossible, for which no value was found, and open ones."""
+    so, and `more` others; features for which that is proven impossible, for which no value was found, and open ones.
+    `sampled` if values between those that were tried are not known."""
 
     prediction: Prediction
     total: int
@@ -46,6 +47,7 @@ class AloneFacts:
     cannot: tuple[Feature, ...]
     none_found: tuple[Feature, ...]
     undecided: tuple[Feature, ...]
+    sampled: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,22 @@ class SufficientFacts:
     minimal: bool
     smallest: bool
     undecided: int
+
+
+@dataclass(frozen=True)
+class PairFacts:
+    """Two features, each with a value in words, and how many points more (or less) they bring together."""
+
+    first: tuple[Feature, str]
+    second: tuple[Feature, str]
+    points: int
+
+
+@dataclass(frozen=True)
+class ForecastFacts:
+    """How well adding up points forecasts the model: right about so many of 100 other changes. `two_count` is what two
+    changes count, in per cent of the sum of their points. `right` is None if it does not forecast well."""
+
+    right: int | None
+    two_count: int
+    pairs: tuple[PairFacts, ...] = ()

@@ -100,6 +100,22 @@ class Within:
 
 
 @dataclass(frozen=True)
+class AtLeast:
+    """A least difference: "at least 7 points lower"; everything from there to the end of the range."""
+
+    size: Decimal
+    up: bool
+
+
+@dataclass(frozen=True)
+class AnyCategory:
+    """Several new categories, any of which will do."""
+
+    new: tuple[Value, ...]
+    old: Value
+
+
+@dataclass(frozen=True)
 class StableInterval:
     """The interval around the new value in which the model's answer stays the same; `to_the_end`: it reaches the end of
     the feature's range in the direction of the change."""
@@ -122,12 +138,14 @@ class NewCategory:
     old: Value
 
 
-Difference = Delta | Replacement | Ratio | Direction | Within | NewCategory
+Difference = Delta | Replacement | Ratio | Direction | Within | NewCategory | AtLeast | AnyCategory
+RANGE = "range"
+"""The style that states all values of a proven region."""
 
 
 def check_style(requested: str | None) -> None:
-    if requested is not None and requested not in ("auto", *STYLES):
-        raise GraceError(f"style={requested!r} is unknown; use one of {', '.join(STYLES)}, auto")
+    if requested is not None and requested not in ("auto", RANGE, *STYLES):
+        raise GraceError(f"style={requested!r} is unknown; use one of {', '.join(STYLES)}, {RANGE}, auto")
 
 
 def style_of(feature: Numeric, requested: str | None) -> str:
@@ -170,7 +188,9 @@ def difference(
 
 def is_exact(stated: Difference) -> bool:
     """Whether the statement determines the number to the last digit."""
-    return not isinstance(stated, Ratio | Direction | Within) and not (isinstance(stated, Delta) and stated.about)
+    return not isinstance(stated, Ratio | Direction | Within | AtLeast | AnyCategory) and not (
+        isinstance(stated, Delta) and stated.about
+    )
 
 
 def direction(

@@ -22,6 +22,7 @@ from grace.schema.words import DEFAULT
 from grace.text import languages
 from grace.text.languages import FORMS, ChangedFeature, Facts, Language, Limits
 from grace.text.precision import (
+    RANGE,
     Delta,
     Difference,
     NewCategory,
@@ -36,6 +37,7 @@ from grace.text.precision import (
     style_of,
     value_pair,
 )
+from grace.text.room import range_or_exact, stated_by_range, values_of
 from grace.text.vocabulary import class_words, feature_in, predicted, range_words, row_words
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class TextOptions(TypedDict, total=False):
     template: str | None
     seed: int
     hedge: bool
+    room: bool
 
 
 def sentence(
@@ -63,8 +66,9 @@ def sentence(
     template: str | None = None,
     seed: int = 0,
     hedge: bool = False,
+    room: bool = False,
 ) -> str:
-    """The explanation as a sentence, followed by a second one if it is proven minimal."""
+    """The explanation as a sentence, followed by one if it is proven minimal, and by one about its room."""
     code = language or e.words.language
     words = languages.load(code)
     check_style(style)
@@ -82,7 +86,17 @@ def sentence(
     cutoff = _cutoff(e, label, code, then=form == "had")
     proven = e.proof is not None and e.proof["verdict"] == MINIMAL and len(e.changes) > 1
     minimum = f" {words.minimum(_limits(e, code, len(e.changes) - 1), form)}" if proven else ""
-    return f"{body}{sure}{cutoff}.{minimum}"
+    return f"{body}{sure}{cutoff}.{minimum}{_room(e, code) if room else ''}"
+
+
+def _room(e: Explanation, code: str) -> str:
+    """The sentence about the region; empty if none is known, or if it has no more than the answer."""
+    region, language = e.region, languages.load(code)
+    if region is None or not region.has_room:
+        return ""
+    features = [_with_noun(e, code, feature_in(c.feature, e.words.language, code)) for c in e.changes]
+    values = [values_of(c, f, region, language) for c, f in zip(e.changes, features, strict=True)]
+    return f" {language.room(_facts(e, code), values, 0 if region.proven else region.points)}"
 
 
 def _cutoff(e: Explanation, label: Value, code: str, *, then: bool) -> str:
@@ -138,7 +152,10 @@ def _changes(e: Explanation, form: str, style: str | None, code: str) -> tuple[C
     more digits than its value, all exact numbers as pairs of values."""
     language, source = languages.load(code), e.words.language
     pairs = [(c, feature_in(c.feature, source, code)) for c in e.changes]
-    if form == "because":
+    style, region = range_or_exact(e, style, form), e.region if style == RANGE else None
+    if style == RANGE and region is not None:
+        stated = [stated_by_range(c, f, region) for c, f in pairs]
+    elif form == "because":
         stated = [value_pair(f, c.old, c.new, style, _interval(c, f, style)) for c, f in pairs]
         stated = _with_one_interval(stated, lambda c, f: value_pair(f, c.old, c.new), pairs)
     else:
@@ -244,6 +261,7 @@ def _limits(e: Explanation, code: str, count: int) -> Limits:
         confidence=confidence,
         towards=_facts(e, code).after if named else "",
         is_number=e.wanted is not None,
+        except_ties=bool(proof.get("except_ties", False)),
     )
 
 
@@ -252,11 +270,15 @@ def _features(e: Explanation, code: str, names: Sequence[str]) -> tuple[Feature,
 
 
 def _feature(e: Explanation, code: str, name: str) -> Feature:
-    """A feature by name with its words in a language; its noun is its name if it would equal the word for the row."""
+    """A feature by name with its words in a language."""
     known = next((f for f in e.words.features if f.name == name), None) or Numeric(name=name)
-    feature = feature_in(known, e.words.language, code)
+    return _with_noun(e, code, feature_in(known, e.words.language, code))
+
+
+def _with_noun(e: Explanation, code: str, feature: Feature) -> Feature:
+    """The feature; its noun is its name if it would equal the word for the row."""
     if feature.noun == row_words(e.words, code, e.task)["row"]:
-        return replace(feature, noun=languages.load(code).named(name))
+        return replace(feature, noun=languages.load(code).named(feature.name))
     return feature
 
 
@@ -301,7 +323,8 @@ def _single_change_note(e: Explanation, code: str) -> str:
     rising, falling = (tuple(f for f in some if f.name == change.name) for some in (limits.rising, limits.falling))
     least = least_change(change, (e.proof or {}).get("distance_at_least"))
     size = language.amount(feature, least) if isinstance(feature, Numeric) and least > 0 else ""
-    return language.one_change(replace(limits, fixed=(), rising=rising, falling=falling), feature, size)
+    own = replace(limits, fixed=(), rising=rising, falling=falling, except_ties=False)  # the bound covers ties
+    return language.one_change(own, feature, size)
 
 
 def least_change(change: Change, distance: float | None) -> Decimal:

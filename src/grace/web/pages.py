@@ -28,12 +28,13 @@ from grace.text.sentence import TextOptions
 from grace.web import api
 from grace.web.aims import DEFAULT_AIM
 from grace.web.hosts import Hosts
+from grace.web.messages import message
 from grace.web.middleware import HEADERS, MAX_BYTES, PICTURE_POLICY, CachedStaticFiles, Guard, allowed_methods
 from grace.web.queues import MAX_PER_CLIENT, ClientLimitError, QueueFullError
 from grace.web.rows import parse_table, read_row
 from grace.web.service import Answer, Served
 from grace.web.state import State, read_state
-from grace.web.views import Pages, message
+from grace.web.views import Pages
 
 BUSY = "Too many questions are waiting. Try again in a moment."
 OVER_LIMIT = f"{MAX_PER_CLIENT} questions of yours are waiting already. Wait for some of their answers, then ask again."
@@ -112,6 +113,16 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
     async def more(request: Request) -> Response:
         _, state, errors = await pages.read(request)
         return pages.show("more.html", {**await pages.answer(state, errors, full=True), "late": True})
+
+    @app.get("/alone", include_in_schema=False)
+    async def alone(request: Request) -> Response:
+        _, state, _ = await pages.read(request)
+        return pages.show("alone.html", await pages.alone(state))
+
+    @app.get("/reasons", include_in_schema=False)
+    async def reasons(request: Request) -> Response:
+        _, state, _ = await pages.read(request)
+        return pages.show("reasons.html", await pages.reasons(state))
 
     @app.get("/moved", include_in_schema=False)
     async def moved(request: Request) -> Response:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,9 @@ import pandas as pd
 from grace.errors import GraceError
 from grace.explain.explainer import Explainer
 from grace.explain.explanation import Explanation
+from grace.explain.explanations import Explanations
+from grace.explain.profile import Profile
+from grace.explain.reasons import Reasons
 from grace.pictures import svg_columns
 from grace.schema.features import Value
 from grace.schema.frames import cell_reprs
@@ -28,6 +31,7 @@ from grace.web.examples import table_examples, training_examples
 from grace.web.queues import Worker
 from grace.web.rows import Cells, check_row_number, plain_cell, read_row
 
+T = TypeVar("T")
 MAX_CACHED = 256  # answers per model
 BUDGET = 1.0  # seconds of a proof
 
@@ -106,7 +110,7 @@ class Served:
         self.max_features = min(self.settings.max_features, len(self.schema))
         self.instant = Worker(explainer)
         self.quick, self.slow = (Worker(copy_explainer(explainer)) for _ in range(2))
-        self.answers: OrderedDict[Hashable, Answer] = OrderedDict()
+        self.answers: OrderedDict[Hashable, Any] = OrderedDict()
         examples = training_examples(explainer, first) if rows is None else table_examples(explainer, rows)
         self.examples, self.extra, self.example_errors = examples.rows, examples.extra, examples.errors
         self.example_classes = examples.codes
@@ -164,19 +168,37 @@ class Served:
         return await self.instant.run(lambda ex: float(ex.model.predict(frame)[0]))
 
     async def explain(self, question: RowQuestion) -> Answer:
-        """The answer, cached (LRU). Proofs and further answers run on the slow worker."""
-        cache_key = question.cache_key
-        if cache_key in self.answers:
-            self.answers.move_to_end(cache_key)
-            return self.answers[cache_key]
+        """The answer. Proofs and further answers run on the slow worker."""
         if question.is_slow:
-            (answer,) = await self.slow.run(lambda ex: explain_batch(ex, [question]))
-        else:
-            answer = await self.quick.run_batched(explain_batch, question, question.batch_key)
-        self.answers[cache_key] = answer
+            return await self._cached(
+                question.cache_key, lambda: self.slow.run(lambda ex: explain_batch(ex, [question])[0])
+            )
+        key = question.batch_key
+        return await self._cached(question.cache_key, lambda: self.quick.run_batched(explain_batch, question, key))
+
+    async def profile(self, question: RowQuestion) -> Profile:
+        """What each feature would do alone, on the slow worker."""
+        key = ("profile", question.cache_key)
+        return await self._cached(key, lambda: self.slow.run(lambda ex: asked(ex, [question]).profile()[0]))
+
+    async def reasons(self, question: RowQuestion, max_features: int, seconds: float, shown: int) -> Reasons:
+        """All minimal sets of at most so many features, on the slow worker."""
+        key = ("reasons", question.cache_key, max_features, seconds, shown)
+
+        def work(explainer: Explainer) -> Reasons:
+            return asked(explainer, [question]).reasons(max_features, seconds=seconds, shown=shown)[0].computed()
+
+        return await self._cached(key, lambda: self.slow.run(work))
+
+    async def _cached(self, key: Hashable, compute: Callable[[], Awaitable[T]]) -> T:
+        """The result of a computation, from the cache (LRU) if it is there."""
+        if key not in self.answers:
+            self.answers[key] = await compute()
+        self.answers.move_to_end(key)
         while len(self.answers) > MAX_CACHED:
             self.answers.popitem(last=False)
-        return answer
+        found: T = self.answers[key]
+        return found
 
     def close(self) -> None:
         for worker in (self.instant, self.quick, self.slow):
@@ -204,8 +226,12 @@ def predict_row(explainer: Explainer, frame: pd.DataFrame) -> tuple[int, list[fl
     return code, [float(p) for p in model.predict_proba(frame).iloc[0]] if model.has_probabilities else []
 
 
+def asked(explainer: Explainer, questions: list[RowQuestion]) -> Explanations:
+    """The explanations of questions that differ only in the row."""
+    return explainer.explain(pd.DataFrame([q.raw_row for q in questions]), **questions[0].arguments)
+
+
 def explain_batch(explainer: Explainer, questions: list[RowQuestion]) -> list[Answer]:
     """Explain questions that differ only in the row."""
-    batch = explainer.explain(pd.DataFrame([q.raw_row for q in questions]), **questions[0].arguments)
-    pairs = zip((e.computed() for e in batch), questions, strict=True)
+    pairs = zip((e.computed() for e in asked(explainer, questions)), questions, strict=True)
     return [Answer(e, svg_columns(e, e.backdrop()) if q.with_pictures else []) for e, q in pairs]

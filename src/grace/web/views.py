@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -20,14 +20,14 @@ from grace.pictures.probabilities import cutoff_words
 from grace.pictures.report import cell_text, checks, environment
 from grace.pictures.single import picture_words, question, reading, remaining
 from grace.problem.target_range import target_range_of
-from grace.schema.words import DEFAULT
-from grace.text import languages, sentence
-from grace.text.languages import load
+from grace.text import decisions, languages, sentence
 from grace.text.vocabulary import class_caption, depth_inside, predicted, range_words, ranges
 from grace.web.aims import DEFAULT_AIM, KINDS, read_aim
 from grace.web.cards import cards, would_be
+from grace.web.decision_views import MAX_FEATURES, SHOWN, alone_parts
+from grace.web.messages import message
 from grace.web.rows import format_cell, format_value, is_missing, plain_cell
-from grace.web.service import Answer, Served
+from grace.web.service import BUDGET, Answer, Served
 from grace.web.state import ALL_STYLES, MAX_ANSWERS, State, default_style, read_state
 
 MAX_BARS = 5
@@ -76,6 +76,8 @@ class Pages:
         words = languages.load(code).PAGE
         parts = await self.answer(state, errors, full=state.more)
         parts |= await self.moved(state, [])
+        if state.more:
+            parts |= {**await self.alone(state), **await self.reasons(state)}
         features = [] if state.unfit is not None else cards(served.translated(code), state, parts["e"])
         other_languages = [c for c in languages.names() if c != code]
         parts |= {
@@ -193,6 +195,34 @@ class Pages:
         cells = {f"f{schema.index(c.name)}": format_cell(c.feature, c.new) for c in changes}
         return {"address": f"{address}#try-head", "cells": cells}
 
+    async def alone(self, state: State) -> dict[str, Any]:
+        """The values of what each feature does alone; none if there is no answer, which is said elsewhere."""
+        served, code = self.models[state.model], self.code(state)
+        parts: dict[str, Any] = {**self.common(code), "profile": None}
+        try:
+            if state.unfit is None:
+                profile = await served.profile(state.question(served))
+                parts |= alone_parts(profile.in_language(code), served.schema)
+        except GraceError as reason:
+            parts["alone_error"] = message(reason, code)
+        return parts
+
+    async def reasons(self, state: State) -> dict[str, Any]:
+        """The values of the reasons: text, and for each set with values a line and the row changed to it."""
+        served, code = self.models[state.model], self.code(state)
+        parts: dict[str, Any] = {**self.common(code), "reasons": None}
+        try:
+            if state.unfit is None:
+                asked = state.question(served)
+                found = (await served.reasons(asked, MAX_FEATURES, BUDGET, SHOWN)).in_language(code)
+                moves = [self.changed_to(state, r.explanation) for r in found.shown if r.explanation is not None]
+                lines = list(zip(decisions.reason_lines(found), moves, strict=True))
+                title = languages.load(code).PICTURES["reasons_title"]
+                parts["reasons"] = {"title": title, "text": found.text(), "lines": lines}
+        except GraceError as reason:
+            parts["reasons_error"] = message(reason, code)
+        return parts
+
     def remedies(self, state: State, e: Explanation) -> list[tuple[str, str]]:
         """Remedies for a missing answer that the page can ask for: text and URL."""
         words = languages.load(e.words.language).PAGE
@@ -274,21 +304,3 @@ class Pages:
         headers = {} if url is None or wrong else {url[0]: self.address(url[1])}
         html = self.templates.get_template(name).render(**parts)
         return HTMLResponse(html.encode("utf-8", "replace"), status, headers)  # JSON may hold lone surrogates
-
-
-@dataclass(frozen=True)
-class Message:
-    """A text and its language; `lead` announces a language other than the page's."""
-
-    text: str
-    code: str
-    lead: str = ""
-
-
-def message(reason: GraceError, code: str) -> Message:
-    """An error in a language; in English if it has no translation."""
-    language = load(code)
-    found = reason.translated(language.ERRORS)
-    if found is not None or code == DEFAULT:
-        return Message(found or str(reason), code)
-    return Message(str(reason), DEFAULT, language.PAGE["in_english"])

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-import numpy.typing as npt
 
 from grace.errors import GraceError
 from grace.experiments.reproduction import reading
 from grace.explain.explainer import Explainer
+from grace.explain.typical_rows import typical_row
 from grace.schema.features import Bools, Categorical, Floats, Numeric, Value
 from grace.schema.formatting import decimal
 from grace.schema.schema import Schema
@@ -23,6 +23,8 @@ from grace.text.precision import (
     ABOVE_TENFOLD,
     BELOW_TENTH,
     SLIGHT,
+    AnyCategory,
+    AtLeast,
     Delta,
     Difference,
     NewCategory,
@@ -62,8 +64,9 @@ class TableStatistics:
             raise GraceError("a reader needs training rows; give train= to Explainer")
         schema, central = explainer.schema_for("minmax"), explainer.schema_for("central")
         labels = range(len(explainer.model.classes))
-        typical = np.stack([_typical_row(schema, rows[classes == c], rows) for c in labels])
-        others = np.stack([_typical_row(schema, rows[classes != c], rows) for c in labels])
+        categorical = np.array([isinstance(f, Categorical) for f in schema.features])
+        typical = np.stack([typical_row(categorical, rows[classes == c], rows) for c in labels])
+        others = np.stack([typical_row(categorical, rows[classes != c], rows) for c in labels])
         return cls(schema, central, typical, others, explainer.model.classes)
 
 
@@ -120,16 +123,17 @@ def of_grace(text: str, shown: Shown, known: TableStatistics, policy: str) -> Be
 def _applied(known: TableStatistics, j: int, value: float, difference: Difference, typical: float) -> float:
     """The new value of a feature by the difference that a text names."""
     feature = known.schema.features[j]
-    if isinstance(difference, NewCategory):
+    if isinstance(difference, NewCategory | AnyCategory):
         assert isinstance(feature, Categorical)
-        return float(feature.categories.index(difference.new))
+        first = difference.new[0] if isinstance(difference, AnyCategory) else difference.new
+        return float(feature.categories.index(first))
     assert isinstance(feature, Numeric)
     old = decimal(value)
     if isinstance(difference, Replacement):
         return float(difference.new)
     if isinstance(difference, Within):
         return _feasible(feature, value, float(difference.low + difference.high) / 2)
-    if isinstance(difference, Delta):
+    if isinstance(difference, Delta | AtLeast):
         return _feasible(feature, value, float(old + (difference.size if difference.up else -difference.size)))
     if isinstance(difference, Ratio):
         return _feasible(feature, value, float(old * _ratio(difference)))
@@ -275,13 +279,3 @@ def _end(known: TableStatistics, j: int, value: float, up: bool) -> float:
 
 def _beyond(value: float, edge: float, up: bool) -> float:
     return max(value, edge) if up else min(value, edge)
-
-
-def _typical_row(schema: Schema, rows: Floats, all_rows: Floats) -> npt.NDArray[np.float64]:
-    """Lower medians of the numbers and most frequent categories of some rows; of all rows if there are none."""
-    rows = rows if len(rows) else all_rows
-    typical = np.quantile(rows, 0.5, axis=0, method="lower")
-    for j, feature in enumerate(schema.features):
-        if isinstance(feature, Categorical):
-            typical[j] = np.bincount(rows[:, j].astype(int)).argmax()
-    return np.asarray(typical)

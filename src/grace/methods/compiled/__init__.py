@@ -4,7 +4,7 @@ goal     margins, and where they reach the goal along a line
 lines    the nearest value of a single feature
 polish   an answer made irreducible and near
 profiles all breakpoints of a line
-search   beam search of a row
+search   beam search of a row; first_level and beam are its parts
 local    the ranking of GRACE-Local, by a logistic model
 walks    GRACE-Gradient and GRACE-Local; walk_arrays makes what they read
 threads  compiled functions over many rows
@@ -13,10 +13,11 @@ threads  compiled functions over many rows
 from __future__ import annotations
 
 import logging
+import operator
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from torch import Tensor
 from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Lines, Table
 from grace.methods.compiled.local import Background, local_work
-from grace.methods.compiled.polish import BEAM, Work, polish_rows
+from grace.methods.compiled.polish import BEAM, FINALISTS, STRONGEST, Work, polish_rows
 from grace.methods.compiled.profiles import scores_along
 from grace.methods.compiled.search import search_rows
 from grace.methods.compiled.threads import over_rows
@@ -63,22 +64,20 @@ _thread = threading.local()
 def search_compiled(problem: Problem, walks: bool) -> Tensor:
     """The nearest answer with the fewest features, or with `walks` that of a walk where it is better; the original row
     where none is found."""
-    found, d = problem.rows.numpy().copy(), problem.rows.shape[1]
-    better, options, further = found.copy(), walk_options(problem), walk_arrays(problem) if walks else None
+    rows, options = problem.rows.numpy(), walk_options(problem)
+    found, better, further = rows.copy(), rows.copy(), cache(lambda: walk_arrays(problem))
 
-    def answer(arrays: Arrays, a: int, b: int, work: tuple[Work, WalkWork | None]) -> None:
-        search_rows(*arrays, a, b, options.most, options.nearest, options.tolerance, found, work[0])
-        if further is not None and work[1] is not None:
-            better[a:b] = found[a:b]
-            improve_rows(*arrays, *further, a, b, options, better, work[1], work[0])
+    def answer(arrays: Arrays, a: int, b: int, work: Work) -> None:
+        search_rows(*arrays, a, b, options.most, options.nearest, options.tolerance, found, work)
+        better[a:b] = found[a:b]
+        if walks and (options.nearest or ((found[a:b] != rows[a:b]).sum(axis=1) != 1).any()):
+            own = own_walk_workspace(problem, arrays[0], *further())
+            improve_rows(*arrays, *further(), a, b, options, better, own, work)
 
-    def workspaces(net: Layers, columns: Columns) -> tuple[Work, WalkWork | None]:
-        own = own_workspace(net, columns, d, problem.max_features)
-        return own, None if further is None else walk_workspace(problem, net, *further)
-
-    _over_rows("search", problem, answer, workspaces)
-    rows = torch.from_numpy(found)
-    return rows if further is None else _replace_where_reached(problem, rows, torch.from_numpy(better))
+    _over_rows("search", problem, answer, partial(own_workspace, d=rows.shape[1], most=problem.max_features))
+    if (better == found).all():
+        return torch.from_numpy(found)
+    return _replace_where_reached(problem, torch.from_numpy(found), torch.from_numpy(better))
 
 
 def walk_compiled(problem: Problem, local: bool) -> Tensor:
@@ -88,7 +87,7 @@ def walk_compiled(problem: Problem, local: bool) -> Tensor:
         "walks",
         problem,
         lambda arrays, a, b, work: walk_rows(*arrays, *further, a, b, local, options, found, work),
-        lambda net, _: walk_workspace(problem, net, *further),
+        lambda net, _: own_walk_workspace(problem, net, *further),
     )
     return _replace_where_reached(problem, problem.rows, torch.from_numpy(found))
 
@@ -181,6 +180,17 @@ def own_workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
     return work
 
 
+def own_walk_workspace(problem: Problem, net: Layers, coordinates: Coordinates, background: Background) -> WalkWork:
+    """The same for the walks."""
+    key = net, background, problem.space, problem.max_features, problem.neighbours
+    known: tuple[tuple[object, ...], WalkWork] | None = getattr(_thread, "walks", None)
+    if known is not None and all(map(operator.is_, known[0], key)):
+        return known[1]
+    work = walk_workspace(problem, net, coordinates, background)
+    _thread.walks = (key, work) if work.local.fit.gram.nbytes <= KEPT else None
+    return work
+
+
 def problem_arrays(problem: Problem, net: Layers) -> Arrays:
     """The network, goal, columns and rows of a problem."""
     return net, goal_arrays(problem.goal, net), *table_arrays(problem)
@@ -218,6 +228,8 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         lines=lines,
         states=np.empty((2, BEAM, d)),
         sets=np.empty((2, BEAM, max(most, 1)), dtype=np.int64),
+        starts=np.empty((FINALISTS + STRONGEST, d)),
+        top=np.empty(2 * BEAM),
         layers=np.empty((BEAM, units)),
         margin=np.empty((BEAM, d)),
         value=np.empty((BEAM, d)),
@@ -227,6 +239,8 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         block=np.zeros((units, BLOCK)),
         gain=np.empty(d),
         order=np.empty(d, dtype=np.int64),
+        rising=np.empty(d),
+        falling=np.empty(d),
         begun=np.empty(d),
         current=np.empty(d),
         first=np.empty(units),

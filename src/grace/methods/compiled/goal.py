@@ -215,19 +215,15 @@ def may_reach(goal: CompiledGoal, i: int, scores: Floats, margins: Floats, piece
 
 
 @inlined
-def largest_margin(
-    goal: CompiledGoal, i: int, scores: Floats, at: int, lower: Floats, upper: Floats, classes: int
-) -> float:
-    """A bound on the margin of row i whose scores begin at a place and change within bounds."""
+def largest_margin(goal: CompiledGoal, i: int, near: Floats, far: Floats, above: Floats, below: Floats) -> float:
+    """A bound on the margin of row i along a line with these scores at its ends, between which each score, or its lead
+    over that of the target, lies no farther above and below its chord than that."""
     if goal.kind == RANGE:
-        return min(scores[at] + upper[0] - goal.low[i], goal.high[i] - scores[at] - lower[0]) / goal.scale
-    target, best = goal.target[i], -np.inf
-    for c in range(classes):
+        high, low = max(near[0], far[0]) + above[0], min(near[0], far[0]) - below[0]
+        return min(high - goal.low[i], goal.high[i] - low) / goal.scale
+    target, best = goal.target[i], -np.inf if goal.kind == FLIP else np.inf
+    for c in range(len(above)):
         if c != target:
-            if goal.kind == FLIP:
-                lead = scores[at + c] + upper[c] - scores[at + target] - lower[target]
-                best = max(best, lead)
-            else:
-                lead = scores[at + target] + upper[target] - scores[at + c] - lower[c]
-                best = lead if best == -np.inf else min(best, lead)
+            one, two = near[c] - near[target], far[c] - far[target]
+            best = max(best, max(one, two) + above[c]) if goal.kind == FLIP else min(best, below[c] - min(one, two))
     return best

@@ -30,7 +30,7 @@ from grace.models.compiled import (
     inlined,
     move_feature,
 )
-from grace.models.compiled_lines import Scratch, bound_change, walk
+from grace.models.compiled_lines import Scratch, bound_line, walk
 
 MORE_DIGITS = 6  # how many digits beyond the usual ones a value may get if nothing coarser works
 MOST_STEPS = 15  # decimal digits of the largest number of steps
@@ -68,10 +68,10 @@ class Lines(NamedTuple):
     places: Floats  # (P,) breakpoints of a section of a line
     scores: Floats  # (P, classes)
     margins: Floats  # (P,)
-    values: Floats  # (units,) of a single trial
+    values: Floats  # (units,) of a single trial, or of the end of a line
     trial: Floats  # (classes,)
-    lower: Floats  # (classes,)
-    upper: Floats  # (classes,)
+    above: Floats  # (classes,) how far scores lie above the chord of a line
+    below: Floats  # (classes,)
     since: Floats  # (classes,) the span that reaches the goal up to the current section,
     until: Floats  # (classes,) NaN if there is none
 
@@ -89,6 +89,14 @@ def decimal_step(columns: Columns, j: int) -> float:
     """The distance of decimal numbers with the usual digits."""
     digits = min(columns.digits[j], 0) if columns.whole[j] else columns.digits[j]
     return TENS[max(-digits, 0)] / TENS[max(digits, 0)]
+
+
+@compiled
+def is_usual(columns: Columns, j: int, value: float) -> bool:
+    """Whether a value is a decimal number with the usual digits."""
+    digits = min(columns.digits[j], 0) if columns.whole[j] else columns.digits[j]
+    up, down = TENS[max(digits, 0)], TENS[max(-digits, 0)]
+    return np.rint(value * up / down) / up * down == value
 
 
 @compiled
@@ -145,14 +153,24 @@ def margin_with(
     return margin_at(goal, i, lines.values, net.units[len(net.leak)], net.widths[len(net.leak)])
 
 
+@inlined
+def margin_of_line(net: Layers, goal: CompiledGoal, i: int, start: Floats, lines: Lines) -> float:
+    """A bound on the margins of row i along the line between states whose pre-activations are `start` and
+    `lines.values`."""
+    scores, target = net.units[len(net.leak)], -1 if goal.kind == RANGE else goal.target[i]
+    bound_line(net, start, lines.values, target, lines.above, lines.below, lines.scratch)
+    return largest_margin(goal, i, start[scores:], lines.values[scores:], lines.above, lines.below)
+
+
 @compiled
 def nearest_value(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, j: int, start: Floats, limit: float,
-    useful: float, tolerance: float, lines: Lines,
+    useful: float, tolerance: float, rising: float, falling: float, lines: Lines,
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """The nearest value of feature j with which row i reaches the goal, and its cost; then the best margin on the line,
     and where. `start` are the pre-activations with the row's own value. What costs more than `limit` is left out, and
-    so is a line whose margins are all below what is `useful`. NaN where there is no value, and for the nearest one if
+    so is a line whose margins are all below what is `useful`; `rising` and `falling` bound those above and below the
+    row's value, and are infinite if no bounds are known. NaN where there is no value, and for the nearest one if
     the tolerance is infinite, which looks for the best margin alone."""
     x, best, best_value = table.rows[i, j], -np.inf, np.nan
     found, cost = np.nan, limit
@@ -171,22 +189,23 @@ def nearest_value(
                 if price < cost or (np.isnan(found) and price <= cost):
                     found, cost = code, price
         return found, cost, best, best_value
-    unit = columns.weight[j] / columns.spread[j]
+    unit, scores, classes = columns.weight[j] / columns.spread[j], net.units[len(net.leak)], lines.scores.shape[1]
     for side in range(2):
         direction = 1.0 if side == 0 else -1.0
         begin = table.low[i, j] - x if side == 0 else x - table.high[i, j]
-        reach = table.high[i, j] - x if side == 0 else x - table.low[i, j]
+        whole = table.high[i, j] - x if side == 0 else x - table.low[i, j]
+        reach, bound = whole, rising if side == 0 else falling
         if unit > 0.0 and cost < np.inf:  # and a step more, in which the first decimal number lies
-            reach = min(reach, cost / unit + decimal_step(columns, j))
-        if not (reach > 0.0 and reach >= begin):
+            reach = min(whole, cost / unit + decimal_step(columns, j))
+        if not (reach > 0.0 and reach >= begin and bound >= useful):
             continue
-        hidden = len(net.leak)
-        here = margin_at(goal, i, start, net.units[hidden], net.widths[hidden])
-        if here + reach * net.steepest[j] / goal.scale < useful:
-            continue
-        bound_change(net, start, j, direction * reach, lines.lower, lines.upper, lines.scratch)
-        if largest_margin(goal, i, start, net.units[hidden], lines.lower, lines.upper, net.widths[hidden]) < useful:
-            continue
+        if bound == np.inf or reach < whole:
+            here = margin_at(goal, i, start, scores, classes)
+            if here + reach * net.steepest[j] / goal.scale < useful:
+                continue
+            margin_with(net, goal, i, start, j, x, x + direction * reach, lines)
+            if margin_of_line(net, goal, i, start, lines) < useful:
+                continue
         last, nearest = -1, np.nan
         for k in range(len(lines.since)):
             lines.since[k] = np.nan

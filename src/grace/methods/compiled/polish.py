@@ -7,7 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.goal import CompiledGoal, margin_at
-from grace.methods.compiled.lines import Columns, Lines, Table, cost_of, decimal_step, margin_with, nearest_value
+from grace.methods.compiled.lines import (
+    Columns,
+    Lines,
+    Table,
+    cost_of,
+    decimal_step,
+    is_usual,
+    margin_with,
+    nearest_value,
+)
 from grace.models.compiled import (
     Bools,
     Floats,
@@ -22,6 +31,8 @@ from grace.models.compiled import (
 )
 
 BEAM = 8
+FINALISTS = 8  # sets of features that the search polishes since they should cost least,
+STRONGEST = 2  # and since their margins are best
 EXHAUSTIVE = 10  # up to so many changes every subset is tried
 
 
@@ -31,6 +42,8 @@ class Work(NamedTuple):
     lines: Lines
     states: Floats  # (2, BEAM, d) of this level and the next
     sets: Ints  # (2, BEAM, k) the features that are changed in each
+    starts: Floats  # (FINALISTS + STRONGEST, d) rows that have been polished
+    top: Floats  # (2 BEAM,) the best margins of this level, falling
     layers: Floats  # (BEAM, units) pre-activations of each state
     margin: Floats  # (BEAM, d) the best margin found by one more move,
     value: Floats  # and its value
@@ -40,6 +53,8 @@ class Work(NamedTuple):
     block: Floats  # (units, BLOCK)
     gain: Floats  # (d,)
     order: Ints  # (d,)
+    rising: Floats  # (d,) a bound on the margins of the row with larger values of each feature,
+    falling: Floats  # and with smaller ones
     begun: Floats  # (d,) a row that is polished, before,
     current: Floats  # and as it is tried
     first: Floats  # (units,) its pre-activations,
@@ -95,10 +110,10 @@ def differing(row: Floats, other: Floats, features: Ints) -> int:
 @inlined
 def pull_back(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, row: Floats, reverse: bool,
-    tolerance: float, work: Work,
-) -> None:  # fmt: skip
+    most: float, tolerance: float, work: Work,
+) -> bool:  # fmt: skip
     """Move each changed value as near to x as the goal allows, first the one that gives up least margin for its cost,
-    or last."""
+    or last. Returns whether the row may be nearer than `most`; if not, the rest is left as it is."""
     x, features = table.rows[i], work.features
     count = differing(x, row, features)
     whole = margin_of(net, goal, table, i, row, work)
@@ -108,20 +123,50 @@ def pull_back(
         work.gain[place] = (whole - without) / max(cost_of(columns, j, x[j], row[j]), 1e-300)
         work.order[place] = place
     sort_by(work.gain, -1.0 if reverse else 1.0, work.order, count)
+    for j in range(len(x)):
+        work.kept[j] = x[j]
     for place in range(count):
         j = features[work.order[place]]
-        old = row[j]
-        move_feature(net, work.first, j, old, x[j])
-        forward(net, work.first)
-        number = columns.begins[j + 1] == columns.begins[j]
-        limit = cost_of(columns, j, x[j], old)
-        if number:  # a value that cannot be said may have to move a step away
-            limit += columns.weight[j] / columns.spread[j] * decimal_step(columns, j)
-        value, cost, _, _ = nearest_value(
-            net, goal, columns, table, i, j, work.first, limit, tolerance, tolerance, work.lines
-        )
-        row[j] = old if np.isnan(value) or (not number and cost >= limit) else value
-        move_feature(net, work.first, j, x[j], row[j])
+        if may_move(net, goal, columns, table, i, j, row, tolerance, work):
+            pull_value(net, goal, columns, table, i, j, row, tolerance, work)
+        work.kept[j] = row[j]
+        if place + 1 < count and distance(columns, x, work.kept) >= most:
+            return False
+    return True
+
+
+@inlined
+def may_move(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, j: int, row: Floats, tolerance: float,
+    work: Work,
+) -> bool:  # fmt: skip
+    """Whether the line of a changed value is worth following: not if it is a decimal number with the usual digits, and
+    the next one towards x does not reach the goal. `first` are the pre-activations of the row."""
+    x, old, step = table.rows[i, j], row[j], decimal_step(columns, j)
+    if columns.begins[j + 1] > columns.begins[j] or abs(old - x) <= step or not is_usual(columns, j, old):
+        return True
+    nearer = old - step if old > x else old + step
+    return margin_with(net, goal, i, work.first, j, old, nearer, work.lines) >= tolerance
+
+
+@inlined
+def pull_value(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, j: int, row: Floats, tolerance: float,
+    work: Work,
+) -> None:  # fmt: skip
+    """Move a changed value as near to x as the goal allows; `first` are the pre-activations of the row."""
+    x, old = table.rows[i], row[j]
+    move_feature(net, work.first, j, old, x[j])
+    forward(net, work.first)
+    number = columns.begins[j + 1] == columns.begins[j]
+    limit = cost_of(columns, j, x[j], old)
+    if number:  # a value that cannot be said may have to move a step away
+        limit += columns.weight[j] / columns.spread[j] * decimal_step(columns, j)
+    value, cost, _, _ = nearest_value(
+        net, goal, columns, table, i, j, work.first, limit, tolerance, tolerance, np.inf, np.inf, work.lines
+    )
+    row[j] = old if np.isnan(value) or (not number and cost >= limit) else value
+    move_feature(net, work.first, j, x[j], row[j])
 
 
 @compiled
@@ -175,16 +220,20 @@ def smallest_subset(
 
 @compiled
 def pull_back_both_ways(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, row: Floats, tolerance: float, work: Work
-) -> float:
-    """Pull values back in both orders and keep the nearer row; returns its distance."""
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, row: Floats, most: float,
+    tolerance: float, work: Work,
+) -> float:  # fmt: skip
+    """Pull values back in both orders and keep the nearer row, if it is nearer than `most`; returns its distance,
+    infinite if there is none."""
     least = np.inf
     for j in range(len(row)):
         work.begun[j] = row[j]
     for reverse in range(2 if differing(table.rows[i], row, work.features) > 1 else 1):
         for j in range(len(row)):
             work.current[j] = work.begun[j]
-        pull_back(net, goal, columns, table, i, work.current, reverse == 1, tolerance, work)
+        limit = min(most, least)
+        if not pull_back(net, goal, columns, table, i, work.current, reverse == 1, limit, tolerance, work):
+            continue
         far = distance(columns, table.rows[i], work.current)
         if far < least * (1.0 - 1e-9):
             least = far
@@ -203,7 +252,7 @@ def tighten(
         work.best[j] = row[j]
     while going:
         reduced = smallest_subset(net, goal, columns, table, i, work.best, tolerance, work)
-        far = pull_back_both_ways(net, goal, columns, table, i, work.best, tolerance, work)
+        far = pull_back_both_ways(net, goal, columns, table, i, work.best, np.inf, tolerance, work)
         going = reduced or far < least * (1.0 - 1e-9)
         if going:
             least = far
@@ -218,7 +267,7 @@ def polish_row(
 ) -> float:
     """Make a row that reaches the goal of row i, whose first layer is `origin`, irreducible and near; returns its
     distance."""
-    pull_back_both_ways(net, goal, columns, table, i, row, tolerance, work)  # to values that can be said
+    pull_back_both_ways(net, goal, columns, table, i, row, np.inf, tolerance, work)  # to values that can be said
     return tighten(net, goal, columns, table, i, row, tolerance, work)
 
 

@@ -1,36 +1,22 @@
 """The search for a ReLU network on a CPU, in compiled code: one row is one loop, rows are shared between threads.
 
-Level one follows every feature along its exact line: it finds the nearest single change, or proves that there is none.
-Later levels are a beam search over features, each tried at both ends of its range and the most promising along their
-lines. At the first level where a row reaches its goal, several sets of features are polished: each value is pulled back
-as far as the goal allows, those first that give up least margin for their cost.
+Level one follows every feature along its exact line, unless a bound says that the line does not reach the goal: it
+finds the nearest single change, or proves that there is none (`first_level`). Later levels are a beam search over
+features, each tried at the ends of its range and the most promising along their lines (`beam`). At the first level
+where a row reaches its goal, several sets of features are polished: each value is pulled back as far as the goal
+allows, those first that give up least margin for their cost.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from grace.methods.compiled.beam import ascend, expand, follow_line, next_beam
+from grace.methods.compiled.first_level import first_beam, follow_first, single_change
 from grace.methods.compiled.goal import CompiledGoal, margin_at
-from grace.methods.compiled.lines import Columns, Table, cost_of, nearest_value
-from grace.methods.compiled.polish import BEAM, Work, distance, margin_of, pull_back_both_ways, tighten
-from grace.models.compiled import (
-    BLOCK,
-    Floats,
-    Ints,
-    Layers,
-    activate,
-    compiled,
-    forward,
-    forward_block,
-    inlined,
-    move_feature,
-    sort_by,
-)
-
-FOLLOWED = 6  # features of a state that are followed along their lines beyond level one
-FINALISTS = 6  # sets of features that are polished since they should cost least,
-STRONGEST = 2  # and since their margins are best
-TRIED = 64  # features beyond level one, by how much each brings alone
+from grace.methods.compiled.lines import Columns, Table, cost_of
+from grace.methods.compiled.polish import FINALISTS, STRONGEST, Work, distance, margin_of, pull_back_both_ways, tighten
+from grace.models.compiled import Floats, Layers, activate, compiled, inlined
 
 
 @compiled
@@ -42,178 +28,25 @@ def search_rows(
     with at most so many changes to the fewest changes."""
     for i in range(begin, end):
         answer = found[i]
-        least = single_change(net, goal, columns, table, i, nearest, tolerance, answer, work)
+        least = single_change(net, goal, columns, table, i, tolerance, answer, work)
+        if (least < np.inf and not nearest) or most < 2:
+            continue
+        follow_first(net, goal, columns, table, i, work)
         width, now = first_beam(table, i, work), 0
         for level in range(2, min(most, table.rows.shape[1]) + 1):
             if least < np.inf and not nearest:
                 break
+            for place in range(len(work.top)):
+                work.top[place] = -np.inf
             for b in range(width):
                 if level > 2:
                     ascend(net, goal, columns, table, i, b, now, level - 1, work)
                 activate(net, work.states[now, b], work.layers[b])
-                expand(net, goal, columns, table, i, b, now, level - 1, work)
+                expand(net, goal, columns, table, i, b, now, level - 1, tolerance, work)
             least = finish(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
             if level < most:
                 width = next_beam(table, i, now, width, level, work)
                 now = 1 - now
-
-
-@inlined
-def single_change(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, complete: bool, tolerance: float,
-    answer: Floats, work: Work,
-) -> float:  # fmt: skip
-    """Level one: the nearest single change as the answer, and its cost, infinite if there is none. Features that bring
-    most margin for their cost come first; once an answer is known, lines are followed no further than it costs."""
-    x, d, hidden = table.rows[i], table.rows.shape[1], len(net.leak)
-    for j in range(d):
-        answer[j] = x[j]
-    activate(net, x, work.origin)
-    for u in range(net.units[-1]):
-        work.layers[0, u] = work.origin[u]
-    here = margin_at(goal, i, work.layers[0], net.units[hidden], net.widths[hidden])
-    try_ends(net, goal, columns, table, i, 0, work.sets[0, 0], 0, work)
-    for j in range(d):
-        work.order[j], work.gain[j] = j, -np.inf
-        if work.margin[0, j] > -np.inf:
-            cost = cost_of(columns, j, x[j], work.value[0, j])
-            work.gain[j] = (work.margin[0, j] - here) / max(cost, 1e-12)
-    sort_by(work.gain, -1.0, work.order, d)
-    least, feature, value = np.inf, -1, 0.0
-    for place in range(d):
-        j = work.order[place]
-        if table.free[i, j]:
-            found, cost, best, where = nearest_value(
-                net, goal, columns, table, i, j, work.layers[0], least, tolerance, tolerance, work.lines
-            )
-            if best > work.margin[0, j]:
-                work.margin[0, j], work.value[0, j] = best, where
-            if not np.isnan(found) and (cost < least or (cost == least and j < feature)):
-                least, feature, value = cost, j, found
-    if feature >= 0:
-        answer[feature] = value
-    return least
-
-
-@inlined
-def first_beam(table: Table, i: int, work: Work) -> int:
-    """The states with one change whose margins are best; returns how many."""
-    d = table.rows.shape[1]
-    for j in range(d):
-        work.order[j] = j
-    sort_by(work.margin[0], -1.0, work.order, d)
-    width = 0
-    while width < min(BEAM, d) and work.margin[0, work.order[width]] > -np.inf:
-        j = work.order[width]
-        for c in range(d):
-            work.states[0, width, c] = table.rows[i, c]
-        work.states[0, width, j] = work.value[0, j]
-        work.sets[0, width, 0] = j
-        width += 1
-    for place in range(d):
-        j = work.order[place]
-        work.tried[j] = place < TRIED
-        work.end[j] = work.value[0, j]
-    return width
-
-
-@inlined
-def ascend(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int, work: Work
-) -> None:
-    """Coordinate ascent: each changed feature of a state in turn takes the value with the best margin on its line."""
-    state, x = work.states[now, b], table.rows[i]
-    for place in range(size):
-        j = work.sets[now, b, place]
-        old = state[j]
-        margin = margin_of(net, goal, table, i, state, work)
-        move_feature(net, work.first, j, old, x[j])
-        forward(net, work.first)
-        _, _, best, where = nearest_value(
-            net, goal, columns, table, i, j, work.first, np.inf, margin, np.inf, work.lines
-        )
-        state[j] = where if best > margin + 1e-9 else old
-
-
-@inlined
-def allowed(table: Table, i: int, j: int, used: Ints, size: int) -> bool:
-    """Whether feature j may be changed beside those that are."""
-    clashes = 0
-    for place in range(size):
-        clashes += used[place] == j or table.conflict[used[place], j]
-    return table.free[i, j] and clashes == 0
-
-
-@compiled
-def try_ends(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, used: Ints, size: int, work: Work
-) -> None:
-    """The best margin that each further feature brings to a state at the ends of its range or among its categories."""
-    x, margin, value, count = table.rows[i], work.margin[b], work.value[b], 0
-    for j in range(len(x)):
-        margin[j] = -np.inf
-        if (size == 0 or work.tried[j]) and allowed(table, i, j, used, size):
-            first, last = columns.begins[j], columns.begins[j + 1]
-            for c in range(first, max(last, first + 2)):
-                new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
-                if size > 0 and last == first and (new < x[j]) != (work.end[j] < x[j]):
-                    continue
-                if new != x[j] and table.low[i, j] <= new <= table.high[i, j]:
-                    work.moved[count], work.moved_to[count] = j, new
-                    count += 1
-    margins_of_moves(net, goal, table, i, work.layers[b], count, work)
-    for c in range(count):
-        j = work.moved[c]
-        if work.moved_margin[c] > margin[j]:
-            margin[j], value[j] = work.moved_margin[c], work.moved_to[c]
-
-
-@inlined
-def margins_of_moves(
-    net: Layers, goal: CompiledGoal, table: Table, i: int, start: Floats, count: int, work: Work
-) -> None:
-    """The margins after each of so many single moves of row i from a state whose pre-activations are `start`."""
-    hidden, values, trial = len(net.leak), work.block, work.lines.trial
-    scores = net.units[hidden]
-    for begin in range(0, count, BLOCK):
-        size = min(BLOCK, count - begin)
-        for c in range(size):
-            j, new = work.moved[begin + c], work.moved_to[begin + c]
-            at = net.begins[j]
-            if at >= 0:
-                before, after = net.tables[at + np.int64(table.rows[i, j])], net.tables[at + np.int64(new)]
-                for u in range(len(before)):
-                    values[u, c] = start[u] + (after[u] - before[u])
-            else:
-                weights, step = net.first[j], new - table.rows[i, j]
-                for u in range(len(weights)):
-                    values[u, c] = start[u] + step * weights[u]
-        forward_block(net, values, size)
-        for c in range(size):
-            for k in range(len(trial)):
-                trial[k] = values[scores + k, c]
-            work.moved_margin[begin + c] = margin_at(goal, i, trial, 0, len(trial))
-
-
-@inlined
-def expand(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int, work: Work
-) -> None:
-    """The best margin that each further feature brings to a state: at the ends of its range or among its categories,
-    and for the most promising ones anywhere on their lines."""
-    d, margin = table.rows.shape[1], work.margin[b]
-    try_ends(net, goal, columns, table, i, b, work.sets[now, b], size, work)
-    for j in range(d):
-        work.order[j] = j
-    sort_by(margin, -1.0, work.order, d)
-    for place in range(min(FOLLOWED, d)):
-        j = work.order[place]
-        if margin[j] > -np.inf and columns.begins[j + 1] == columns.begins[j]:
-            _, _, best, where = nearest_value(
-                net, goal, columns, table, i, j, work.layers[b], np.inf, margin[j], np.inf, work.lines
-            )
-            if best > margin[j]:
-                margin[j], work.value[b, j] = best, where
 
 
 @inlined
@@ -224,7 +57,7 @@ def finish(
     """Polish the most promising sets of features that reach the goal: those that should cost least, were the last
     feature's line straight, and those with the best margins. The nearest answer, if it is nearer than `least`, and its
     distance."""
-    x, d, hidden = table.rows[i], table.rows.shape[1], len(net.leak)
+    x, d, hidden, begun = table.rows[i], table.rows.shape[1], len(net.leak), 0
     for turn in range(FINALISTS + STRONGEST):
         top, at_b, at_j = -np.inf, -1, -1
         for b in range(width):
@@ -242,13 +75,17 @@ def finish(
                         top, at_b, at_j = worth, b, j
         if at_b < 0:
             break
+        follow_line(net, goal, columns, table, i, at_b, at_j, -np.inf, work)
         for j in range(d):
             work.best[j] = work.states[now, at_b, j]
         work.best[at_j] = work.value[at_b, at_j]
         work.margin[at_b, at_j] = -np.inf  # not again
-        if margin_of(net, goal, table, i, work.best, work) < tolerance:
+        if is_known(work.starts, begun, work.best) or margin_of(net, goal, table, i, work.best, work) < tolerance:
             continue
-        far = pull_back_both_ways(net, goal, columns, table, i, work.best, tolerance, work)
+        for j in range(d):
+            work.starts[begun, j] = work.best[j]
+        begun += 1
+        far = pull_back_both_ways(net, goal, columns, table, i, work.best, least, tolerance, work)
         if far < least:
             least = far
             for j in range(d):
@@ -259,38 +96,12 @@ def finish(
 
 
 @inlined
-def next_beam(table: Table, i: int, now: int, width: int, level: int, work: Work) -> int:
-    """The states with the best margins after one more change, each with another set of features; returns how many."""
-    d, count = table.rows.shape[1], 0
-    while count < BEAM:
-        top, at_b, at_j = -np.inf, -1, -1
-        for b in range(width):
-            for j in range(d):
-                if work.margin[b, j] > top:
-                    top, at_b, at_j = work.margin[b, j], b, j
-        if at_b < 0:
-            break
-        work.margin[at_b, at_j] = -np.inf
-        for place in range(level - 1):
-            work.sets[1 - now, count, place] = work.sets[now, at_b, place]
-        work.sets[1 - now, count, level - 1] = at_j
-        if is_repeated(work.sets[1 - now], count, level):
-            continue
-        for j in range(d):
-            work.states[1 - now, count, j] = work.states[now, at_b, j]
-        work.states[1 - now, count, at_j] = work.value[at_b, at_j]
-        count += 1
-    return count
-
-
-@inlined
-def is_repeated(sets: Ints, last: int, size: int) -> bool:
-    """Whether an earlier state has the same set of features as the last."""
-    for b in range(last):
+def is_known(rows: Floats, count: int, row: Floats) -> bool:
+    """Whether a row is among the first ones."""
+    for other in range(count):
         same = 0
-        for place in range(size):
-            for other in range(size):
-                same += sets[b, place] == sets[last, other]
-        if same == size:
+        for j in range(len(row)):
+            same += rows[other, j] == row[j]
+        if same == len(row):
             return True
     return False

@@ -1,6 +1,6 @@
 """Exact search for tree ensembles on a CPU, in compiled code, and what it is made of.
 
-bounds    what open features could still bring, tree by tree
+bounds    what open features could still bring, tree by tree; regions are what is asked about
 branch    branch and bound over features and cells; search_nodes are its nodes, margins what an answer has to reach
 steps     sums along single features; descent and values of few digits; profiles are whole lines of many rows
 rows      the search over many rows

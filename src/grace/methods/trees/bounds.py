@@ -9,101 +9,15 @@ features of a leaf add up to at least what it brings: the best r features then b
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from grace.models.compiled import Floats, Ints, compiled, inlined
+from grace.methods.trees.regions import MOVED, OPEN, SPLITS, VISITS, Region, Terms, at_most, below, of_leaf, terms_of
+from grace.models.compiled import Floats, compiled, inlined
 from grace.models.trees.compiled import Trees, goes_left
-
-FIXED, MOVED, OPEN = 0, 1, 2
-VISITS = 0  # in `Region.counts`: nodes of trees that were looked at
-SPLITS = 1  # thresholds that were collected
-
-
-class Region(NamedTuple):
-    """What is asked about a row with d features of which at most K change, and arrays to work with; one set per
-    thread. D is the depth of the deepest tree, L the number of leaves of the largest."""
-
-    status: Ints  # (d,)
-    low: Floats  # (d,) the range of a moved number, both ends included; a moved category is at `low`
-    high: Floats
-    least: Floats  # (d,) the limits of open numbers
-    most: Floats
-    counts: Ints  # (2,)
-    stack: Ints  # (D + 2,) nodes to visit,
-    size: Ints  # (D + 2,) how many open features lead there,
-    path: Ints  # (D + 2, K) which,
-    path_low: Floats  # (D + 2, K) and the ranges that are left of them
-    path_high: Floats
-    brings: Floats  # (L,) of the leaves of a tree that need open features: how much more than without,
-    needs: Ints  # (L,) how many of them,
-    needed: Ints  # (L, K) and which
-    share: Floats  # (d,) of each feature in a tree
-    gain: Floats  # (d,) the sum of the shares over all trees
-    split_feature: Ints  # (S,) thresholds within the ranges of moved features,
-    split_at: Floats  # (S,)
-    split_weight: Floats  # (S,) and how far apart the leaves are between which they decide
-
-
-def region(trees: Trees, d: int, most: int) -> Region:
-    deep, leaves, k = trees.depth + 2, trees.leaves, max(most, 1)
-
-    def whole(*shape: int) -> Ints:
-        return np.zeros(shape, dtype=np.int64)
-
-    splits = 4096
-    return Region(
-        status=whole(d),
-        low=np.zeros(d),
-        high=np.zeros(d),
-        least=np.zeros(d),
-        most=np.zeros(d),
-        counts=whole(2),
-        stack=whole(deep),
-        size=whole(deep),
-        path=whole(deep, k),
-        path_low=np.zeros((deep, k)),
-        path_high=np.zeros((deep, k)),
-        brings=np.zeros(leaves),
-        needs=whole(leaves),
-        needed=whole(leaves, k),
-        share=np.zeros(d),
-        gain=np.zeros(d),
-        split_feature=whole(splits),
-        split_at=np.zeros(splits),
-        split_weight=np.zeros(splits),
-    )
-
-
-@inlined
-def of_leaf(trees: Trees, t: int, node: int, functional: Floats) -> float:
-    """What a leaf adds to a functional of the sums."""
-    only = trees.output[t]
-    if only >= 0:
-        return functional[only] * trees.value[node, only]
-    total = 0.0
-    for c in range(len(functional)):
-        total += functional[c] * trees.value[node, c]
-    return total
-
-
-@inlined
-def at_most(trees: Trees, t: int, node: int, functional: Floats) -> float:
-    """A bound on what any leaf below a node adds to a functional."""
-    only = trees.output[t]
-    if only >= 0:
-        weight = functional[only]
-        return weight * (trees.highest[node, only] if weight > 0.0 else trees.lowest[node, only])
-    total = 0.0
-    for c in range(len(functional)):
-        weight = functional[c]
-        total += weight * (trees.highest[node, c] if weight > 0.0 else trees.lowest[node, c])
-    return total
 
 
 @compiled
-def without_open(trees: Trees, t: int, functional: Floats, x: Floats, collect: bool, r: Region) -> tuple[float, float]:
+def without_open(trees: Trees, t: int, terms: Terms, x: Floats, collect: bool, r: Region) -> tuple[float, float]:
     """The largest and the smallest value of the leaves of a tree that need no open feature. Collects the thresholds
     that lie within the range of a moved number, if asked to."""
     stack, top, largest, smallest = r.stack, 0, -np.inf, np.inf
@@ -115,7 +29,7 @@ def without_open(trees: Trees, t: int, functional: Floats, x: Floats, collect: b
         r.counts[VISITS] += 1
         f = trees.feature[node]
         if f < 0:
-            value = of_leaf(trees, t, node, functional)
+            value = of_leaf(trees, t, node, terms)
             largest, smallest = max(largest, value), min(smallest, value)
         elif r.status[f] != MOVED:
             top += 1
@@ -143,7 +57,7 @@ def without_open(trees: Trees, t: int, functional: Floats, x: Floats, collect: b
 
 
 @compiled
-def with_open(trees: Trees, t: int, functional: Floats, x: Floats, more: int, base: float, r: Region) -> int:
+def with_open(trees: Trees, t: int, terms: Terms, x: Floats, more: int, base: float, r: Region) -> int:
     """The leaves of a tree that need at least one and at most so many open features and bring more than `base`; returns
     how many."""
     stack, size, path, low, high = r.stack, r.size, r.path, r.path_low, r.path_high
@@ -152,13 +66,13 @@ def with_open(trees: Trees, t: int, functional: Floats, x: Floats, more: int, ba
     while top >= 0:
         node, n = stack[top], size[top]
         r.counts[VISITS] += 1
-        if at_most(trees, t, node, functional) <= base:
+        if at_most(trees, t, node, terms) <= base:
             top -= 1
             continue
         f = trees.feature[node]
         if f < 0:
             if n > 0:
-                r.brings[found], r.needs[found] = of_leaf(trees, t, node, functional) - base, n
+                r.brings[found], r.needs[found] = of_leaf(trees, t, node, terms) - base, n
                 for p in range(n):
                     r.needed[found, p] = path[top, p]
                 found += 1
@@ -210,16 +124,61 @@ def with_open(trees: Trees, t: int, functional: Floats, x: Floats, more: int, ba
     return found
 
 
-@inlined
-def below(value: float) -> float:
-    """The largest number below another."""
-    return np.nextafter(value, -np.inf)
-
-
-@inlined
-def above(value: float) -> float:
-    """The smallest number above another."""
-    return np.nextafter(value, np.inf)
+@compiled
+def with_one_open(trees: Trees, t: int, terms: Terms, x: Floats, base: float, r: Region) -> None:
+    """What each open feature alone brings in a tree beyond `base` is added to the gains: the best of the leaves that
+    need it. The same as `with_open` and `share_out` for one feature."""
+    stack, which, low, high, found, top = r.stack, r.size, r.path_low, r.path_high, 0, 0
+    stack[0], which[0] = trees.roots[t], -1
+    while top >= 0:
+        node, moves, since, until = stack[top], which[top], low[top, 0], high[top, 0]
+        top -= 1
+        while True:
+            r.counts[VISITS] += 1
+            if at_most(trees, t, node, terms) <= base:
+                break
+            f = trees.feature[node]
+            if f < 0:
+                if moves >= 0:
+                    brings = of_leaf(trees, t, node, terms) - base
+                    if r.share[moves] == 0.0:
+                        r.needs[found] = moves
+                        found += 1
+                    r.share[moves] = max(r.share[moves], brings)
+                break
+            at, category, status = trees.threshold[node], trees.members[node] >= 0, r.status[f]
+            if f != moves and status != MOVED:
+                leftwards = goes_left(trees, node, x[f])
+                other = trees.right[node] if leftwards else trees.left[node]
+                if status == OPEN and moves < 0 and (category or (r.most[f] >= at if leftwards else r.least[f] < at)):
+                    top += 1
+                    stack[top], which[top] = other, f
+                    low[top, 0] = max(r.least[f], at) if leftwards else r.least[f]
+                    high[top, 0] = r.most[f] if leftwards else min(r.most[f], below(at))
+                node = trees.left[node] if leftwards else trees.right[node]
+                continue
+            if f == moves:  # of categories all are taken to be left
+                leftwards, rightwards = category or since < at, category or until >= at
+            elif category:
+                leftwards = goes_left(trees, node, r.low[f])
+                rightwards = not leftwards
+            else:
+                leftwards, rightwards = r.low[f] < at, r.high[f] >= at
+            narrows = f == moves and not category
+            if leftwards and rightwards:
+                top += 1
+                stack[top], which[top], high[top, 0] = trees.right[node], moves, until
+                low[top, 0] = max(since, at) if narrows else since
+            if leftwards:
+                node, until = trees.left[node], min(until, below(at)) if narrows else until
+            elif rightwards:
+                node, since = trees.right[node], max(since, at) if narrows else since
+            else:
+                break
+    for place in range(found):
+        f = r.needs[place]
+        r.gain[f] += r.share[f]
+        r.share[f] = 0.0
 
 
 @inlined
@@ -251,7 +210,7 @@ def bound(trees: Trees, functional: Floats, x: Floats, more: int, collect: bool,
     largest = smallest = 0.0
     for c in range(len(functional)):
         largest += functional[c] * trees.base[c]
-    smallest = largest
+    smallest, terms = largest, terms_of(functional)
     r.counts[SPLITS] = 0
     for f in range(len(r.gain)):
         r.gain[f] = 0.0
@@ -259,8 +218,10 @@ def bound(trees: Trees, functional: Floats, x: Floats, more: int, collect: bool,
         only = trees.output[t]
         if only >= 0 and functional[only] == 0.0:
             continue
-        high, low = without_open(trees, t, functional, x, collect, r)
+        high, low = without_open(trees, t, terms, x, collect, r)
         largest, smallest = largest + high, smallest + low
-        if more > 0:
-            share_out(with_open(trees, t, functional, x, more, high, r), more, r)
+        if more == 1:
+            with_one_open(trees, t, terms, x, high, r)
+        elif more > 1:
+            share_out(with_open(trees, t, terms, x, more, high, r), more, r)
     return largest, smallest

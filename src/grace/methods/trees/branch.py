@@ -13,9 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table
-from grace.methods.trees.bounds import FIXED, MOVED, OPEN, SPLITS, VISITS, above, below, bound
+from grace.methods.trees.bounds import bound
 from grace.methods.trees.margins import Aims, lead_of, logit_of
+from grace.methods.trees.regions import FIXED, MOVED, OPEN, SPLITS, VISITS, above, below
 from grace.methods.trees.search_nodes import (
+    CROWDED,
     LOST,
     NODES,
     UNSURE,
@@ -41,7 +43,7 @@ def begin_row(trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, 
     none of whose features moves."""
     x = table.rows[i]
     s.best[0] = s.best[1] = np.inf
-    s.state[NODES] = s.state[UNSURE] = s.state[LOST] = 0
+    s.state[NODES] = s.state[UNSURE] = s.state[LOST] = s.state[CROWDED] = 0
     limit_moves(columns, table, i, s)
     groups = len(aims.groups) - 1
     for g in range(groups):

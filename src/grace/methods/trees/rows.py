@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of
-from grace.methods.trees.bounds import VISITS
 from grace.methods.trees.branch import STOPPED, advance, begin_row
 from grace.methods.trees.margins import Aims
-from grace.methods.trees.search_nodes import LOST, UNSURE, Search, joined, limit_moves, search_arrays
+from grace.methods.trees.regions import VISITS
+from grace.methods.trees.search_nodes import CROWDED, LOST, UNSURE, Search, joined, limit_moves, search_arrays
 from grace.methods.trees.steps import Steps, descend, settle, steps_arrays
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined
 from grace.models.trees.compiled import Trees
@@ -90,7 +90,7 @@ def search_rows(
                     work.answer[f] = work.guess[f]
             left = max(visits - s.region.counts[VISITS], visits // (2 * most))
             code = advance(trees, aims, columns, table, i, nearest, left, work.answer, s)
-            if code == STOPPED or s.state[LOST]:
+            if code == STOPPED or s.state[LOST] or s.state[CROWDED]:
                 found.state[i] = PARTIAL
             if s.best[0] < np.inf or s.state[UNSURE] > 0:
                 answered = s.best[0] < np.inf

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of, said_within
-from grace.methods.trees.bounds import SPLITS, Region, below, region
+from grace.methods.trees.regions import SPLITS, Region, below, region
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees
 
-NODES, UNSURE, LOST = 0, 1, 2  # in `Search.state`: nodes that wait, cells in question, and whether some were lost
+NODES, UNSURE, LOST, CROWDED = 0, 1, 2, 3
+"""In `Search.state`: nodes that wait, cells in question, and whether there was no room for more nodes, or cells."""
 
 
 class Search(NamedTuple):
@@ -43,7 +44,7 @@ class Search(NamedTuple):
     line: Floats  # (k,) a functional
     unsure: Floats  # (U, d) rows of cells in question,
     unsure_cost: Floats  # (U,) and what they cost
-    state: Ints  # (3,)
+    state: Ints  # (4,)
     best: Floats  # (2,) the cost of the answer, and the least cost that any may have
 
 
@@ -82,7 +83,7 @@ def search_arrays(trees: Trees, columns: Columns, d: int, most: int, unsure: int
         line=np.zeros(len(trees.base)),
         unsure=np.zeros((unsure, d)),
         unsure_cost=np.zeros(unsure),
-        state=whole(3),
+        state=whole(4),
         best=np.zeros(2),
     )
 
@@ -231,7 +232,7 @@ def doubt(columns: Columns, table: Table, i: int, node: int, s: Search) -> None:
     if place < len(s.unsure):
         s.state[UNSURE] += 1
     else:  # the farthest makes room
-        s.state[LOST] = 1
+        s.state[CROWDED] = 1
         place = np.argmax(s.unsure_cost)
         if not cost < s.unsure_cost[place]:
             return

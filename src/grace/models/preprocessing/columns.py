@@ -22,7 +22,8 @@ LIMIT = 1e100  # numbers up to which the claims hold: beyond it, scaling may ove
 Cut = tuple[float, bool]  # a threshold, and whether the comparison with it is strict
 
 
-def _itself(numbers: Floats) -> Floats:
+def untransformed(numbers: Floats) -> Floats:
+    """Numbers as they are."""
     return numbers
 
 
@@ -41,7 +42,7 @@ class Column:
     """Of STEPS, the thresholds at which the value changes: of `evaluate`, not of the original number."""
     low: float = -LIMIT
     high: float = LIMIT
-    evaluate: Evaluate = field(default=_itself, compare=False, repr=False)
+    evaluate: Evaluate = field(default=untransformed, compare=False, repr=False)
     """The values of numbers, where the kind is AFFINE or MONOTONE; of STEPS, what is compared with `cuts`."""
 
     @property

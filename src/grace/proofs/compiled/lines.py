@@ -14,7 +14,7 @@ import numpy as np
 from grace.methods.compiled.goal import clip
 from grace.methods.compiled.lines import Columns, Table
 from grace.models.compiled import Floats, Layers, compiled, forward, inlined
-from grace.models.compiled_lines import Scratch, bound_change, scratch, walk
+from grace.models.compiled_lines import Scratch, bound_line, scratch, walk
 from grace.proofs.compiled.rows import WAYS, Aims, Search, row_ways
 
 SECTION = 1024  # breakpoints of a line that are followed at a time
@@ -26,13 +26,15 @@ class LineWork(NamedTuple):
     scratch: Scratch
     places: Floats  # (P,) breakpoints
     scores: Floats  # (P, classes) there
-    lower: Floats  # (classes,) bounds on the changes along a whole line
-    upper: Floats  # (classes,)
+    stop: Floats  # (units,) pre-activations at the end of a line
+    above: Floats  # (classes,) how far scores lie above the chord of a line
+    below: Floats  # (classes,)
 
 
 def line_work(net: Layers) -> LineWork:
     classes = int(net.widths[-1])
-    return LineWork(scratch(net), np.empty(SECTION), np.empty((SECTION, classes)), np.empty(classes), np.empty(classes))
+    places, scores, stop = np.empty(SECTION), np.empty((SECTION, classes)), np.empty(int(net.units[-1]))
+    return LineWork(scratch(net), places, scores, stop, np.empty(classes), np.empty(classes))
 
 
 @compiled
@@ -97,8 +99,12 @@ def is_line_excluded(net: Layers, table: Table, aims: Aims, i: int, w: int, s: S
     x, hidden = table.rows[i, j], len(net.leak)
     direction = 1.0 if s.far[w] > x else -1.0
     reach, begin = abs(s.far[w] - x), abs(s.near[w] - x)
-    bound_change(net, s.start, j, direction * reach, lines.lower, lines.upper, lines.scratch)
-    if is_change_excluded(net, aims, i, s.start[net.units[hidden] :], lines):
+    step, weights, scores = direction * reach, net.first[j], net.units[hidden]
+    for u in range(len(weights)):
+        lines.stop[u] = s.start[u] + step * weights[u]
+    forward(net, lines.stop)
+    bound_line(net, s.start, lines.stop, -1, lines.above, lines.below, lines.scratch)
+    if is_line_below(net, aims, i, s.start[scores:], lines.stop[scores:], lines):
         return True
     work, terms, last = lines.scratch, len(table.rows[i]) + net.units[-1], -1
     while True:
@@ -115,15 +121,16 @@ def is_line_excluded(net: Layers, table: Table, aims: Aims, i: int, w: int, s: S
 
 
 @inlined
-def is_change_excluded(net: Layers, aims: Aims, i: int, scores: Floats, lines: LineWork) -> bool:
-    """Whether bounds on the changes of the scores leave no group with all functionals at least 0."""
+def is_line_below(net: Layers, aims: Aims, i: int, near: Floats, far: Floats, lines: LineWork) -> bool:
+    """Whether bounds on a line with these scores at its ends leave no group with all functionals at least 0."""
     left = 0
     for g in range(len(aims.groups) - 1):
         lowest = np.inf
         for q in range(aims.groups[g], aims.groups[g + 1]):
             plus, minus, sign = aims.plus[i, q], aims.minus[i, q], aims.sign[i, q]
-            rise = sign * (lines.upper[plus] if sign > 0.0 else lines.lower[plus])
-            fall = lines.lower[minus] if minus >= 0 else 0.0
-            lowest = min(lowest, functional_at(net, aims, i, q, scores) + rise - fall + aims.slack[i, q])
+            more = sign * (lines.above[plus] if sign > 0.0 else -lines.below[plus])
+            more += lines.below[minus] if minus >= 0 else 0.0
+            chord = max(functional_at(net, aims, i, q, near), functional_at(net, aims, i, q, far))
+            lowest = min(lowest, chord + more + aims.slack[i, q])
         left += not lowest < 0.0
     return left == 0

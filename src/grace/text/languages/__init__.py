@@ -17,7 +17,7 @@ from grace.errors import GraceError
 from grace.schema import words
 from grace.schema.features import Categorical, Feature, Numeric, Value
 from grace.schema.formatting import decimal
-from grace.text.decision_facts import AloneFacts, SetFacts, SufficientFacts
+from grace.text.decision_facts import AloneFacts, ForecastFacts, SetFacts, SufficientFacts, Values
 from grace.text.precision import Difference, NewCategory, Replacement
 
 FORMS = ("had", "because", "typical")
@@ -68,12 +68,22 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class RegionValues:
+    """The values of a feature in a region, in words: the two ends of an interval, one value, or categories."""
+
+    feature: Feature
+    words: tuple[str, ...]
+    is_interval: bool
+
+
+@dataclass(frozen=True)
 class Limits:
     """The conditions of a proof. `count` is the number of changes that it covers; `fixed`, `rising` and `falling` are
     the features that may not change, only increase or only decrease; `categories`: some categories may not be chosen;
     `distinct`: redundant features may not change together; `confidence`: the required probability; `towards`: the words
     for the required class or, with `is_number`, for the range of the predicted number, empty for any other class;
-    `protected`: features that no lifted limit releases."""
+    `protected`: features that no lifted limit releases; `except_ties`: ties are left out, which the model may decide as
+    was asked for."""
 
     count: int
     fixed: tuple[Feature, ...] = ()
@@ -85,6 +95,12 @@ class Limits:
     towards: str = ""
     is_number: bool = False
     protected: tuple[Feature, ...] = ()
+    except_ties: bool = False
+
+    @property
+    def between_classes(self) -> bool:
+        """Whether a tie is one between classes, and not with a required probability or number."""
+        return self.confidence <= 0 and not self.is_number
 
 
 class Language(Protocol):
@@ -98,7 +114,7 @@ class Language(Protocol):
     NAME: str
     """The name of the language in the language."""
     SCREEN: Mapping[str, str]
-    """Headings of terminal output: feature, is, would, or, note, along."""
+    """Headings of terminal output: feature, is, would, or, note, along, alone, points; and `more` features."""
     PICTURES: Mapping[str, str]
     """Strings of pictures and reports, as format strings."""
     PAGE: Mapping[str, str]
@@ -143,6 +159,10 @@ class Language(Protocol):
     def minimum(self, limits: Limits, form: str) -> str:
         """A sentence: no change of so few features would have sufficed under these limits."""
 
+    def room(self, facts: Facts, values: Sequence[RegionValues], points: int) -> str:
+        """A sentence: with any of these values of the changed features, the model would have decided for class Y. It is
+        proven, or was checked at so many points."""
+
     def failed(self, facts: Facts, reason: str) -> str:
         """The sentence for a row without an answer, without full stop."""
 
@@ -153,8 +173,14 @@ class Language(Protocol):
     def note(self, remark: Mapping[str, Any], feature: Feature | None) -> str:
         """A remark about the row or one of its features; see `Explanation.remarks`."""
 
+    def values(self, part: Values) -> str:
+        """Values of a feature: "at most 3 or at least 8"."""
+
     def alone(self, facts: AloneFacts) -> str:
         """Which features could have changed the prediction alone, and which could not."""
+
+    def forecast(self, facts: ForecastFacts) -> str:
+        """How well adding up points forecasts the model, and which pairs add more or less than their sum."""
 
     def sets(self, facts: SetFacts) -> str:
         """How many sets of features could have changed the prediction."""

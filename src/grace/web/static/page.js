@@ -24,6 +24,7 @@ form.addEventListener("input", event => {
   } else {
     return;
   }
+  score();
   ask("moved");
 });
 
@@ -39,6 +40,7 @@ document.addEventListener("click", event => {
     if (slider) slider.value = input.value;
   }
   arrange();
+  score();
   ask("moved");
   document.getElementById("try-head").focus();
 });
@@ -88,6 +90,49 @@ function arrange() {
   if (focused !== document.activeElement) focused.focus({ preventScroll: true });
 }
 
+// the points of moved values, along the profile that came with the answer; null where nothing is known
+function pointsOf(curve, text) {
+  if (curve.kind === "categories") return curve.points[curve.values.indexOf(text)] ?? null;
+  const value = curve.date ? Date.parse(text.length > 10 ? `${text}Z` : text) / 864e5 : Number(text);
+  const { values, points } = curve;
+  const last = values.length - 1;
+  if (text === "" || !(value >= values[0] && value <= values[last])) return null;
+  const at = values.findLastIndex(v => v <= value);
+  if (at === last || curve.kind === "steps") return points[at];
+  const share = (value - values[at]) / (values[at + 1] - values[at]);
+  return points[at] + share * (points[at + 1] - points[at]);
+}
+
+function signed(points) {
+  const whole = points < 100 ? Math.min(99, Math.round(points)) : Math.round(points);
+  return whole > 0 ? `+${whole}` : whole < 0 ? `\u2212${-whole}` : "0";
+}
+
+function score() {
+  const data = document.getElementById("points");
+  const { features, words } = data ? JSON.parse(data.dataset.points) : { features: {}, words: {} };
+  let total = 0;
+  let count = 0;
+  for (const card of all(".card")) {
+    const input = card.querySelector("[data-own]");
+    const curve = features[card.dataset.key];
+    const points = curve && isMoved(card) ? pointsOf(curve, input.value) : null;
+    const badge = card.querySelector(".points");
+    badge.textContent = "";
+    if (points === null) continue;
+    const said = signed(points);
+    badge.textContent = words[/^\D?1$/.test(said) ? "point" : "points"].replace("{n}", said);
+    badge.classList.toggle("enough", points >= 100);
+    total += points;
+    count += 1;
+  }
+  const sum = document.getElementById("total");
+  if (!sum) return;
+  sum.hidden = count === 0;
+  sum.textContent = count ? words.total.replace("{n}", signed(total)) : "";
+  sum.classList.toggle("enough", total >= 100);
+}
+
 // read aloud: a region that was there before the words, as those that come with them are often passed over
 let said = document.getElementById("says")?.textContent;
 function speak() {
@@ -101,6 +146,7 @@ function speak() {
 document.body.addEventListener("htmx:afterSettle", event => {
   if (event.target.closest("#moved")) return; // nothing moves under a hand on a slider
   arrange();
+  score();
   speak();
 });
 

@@ -1,9 +1,9 @@
 """German: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
-from grace.text.languages.de.decisions import alone, sets, sufficient
+from grace.text.languages.de.decisions import alone, forecast, sets, sufficient, values
 from grace.text.languages.de.errors import ERRORS
 from grace.text.languages.de.interface import PAGE, PICTURES
-from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, sure
+from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, room, sure
 from grace.text.languages.de.sentences import TEMPLATES
 from grace.text.languages.de.words import (
     NAME,
@@ -32,6 +32,7 @@ __all__ = [
     "cutoff",
     "failed",
     "figure",
+    "forecast",
     "has_ratios",
     "is_plural",
     "label",
@@ -42,7 +43,9 @@ __all__ = [
     "number",
     "one_change",
     "reason",
+    "room",
     "sets",
     "sufficient",
     "sure",
+    "values",
 ]

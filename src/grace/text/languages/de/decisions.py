@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from grace.schema.features import Feature, Numeric
 from grace.schema.words import fill
-from grace.text.decision_facts import AloneFacts, Prediction, SetFacts, SufficientFacts, Values
+from grace.text.decision_facts import AloneFacts, ForecastFacts, Prediction, SetFacts, SufficientFacts, Values
 from grace.text.languages import if_few, listed
 from grace.text.languages.de.remarks import RANGES
 from grace.text.languages.de.words import AND, measured, number, quoted
@@ -80,9 +80,8 @@ def alone(facts: AloneFacts) -> str:
         parts += [f"{count(facts.more)} weitere"] if facts.more else []
         verb = "hätte" if flips == 1 else "hätten"
         which = f"{count(flips)} der {count(total)} änderbaren Merkmale" if total > 1 else "das eine änderbare Merkmal"
-        out.append(
-            f"{within(facts.prediction)} {verb} {which} {done(facts.prediction, 'allein ')}: {listed(parts, AND)}."
-        )
+        able = done(facts.prediction, "allein ") + (", soweit Werte erprobt wurden" if facts.sampled else "")
+        out.append(f"{within(facts.prediction)} {verb} {which} {able}: {listed(parts, AND)}.")
     if facts.cannot:
         out.append(f"Nicht gekonnt hätten es, gleich mit welchem Wert (nachgewiesen): {names(facts.cannot)}.")
     if facts.none_found:
@@ -130,3 +129,19 @@ def sufficient(facts: SufficientFacts) -> str:
     if facts.minimal:
         return f"{text} Keines davon ist entbehrlich."
     return f"{text} Ob {count(facts.undecided)} davon entbehrlich sind, ist offen."
+
+
+def forecast(facts: ForecastFacts) -> str:
+    if facts.right is None:
+        return (
+            "Es werden keine Punkte gezeigt: die Summe dessen, was Änderungen allein bewirken, sagt das Modell für "
+            "diese Zeile nicht gut voraus."
+        )
+    counted = f"; zwei Änderungen zählen {facts.two_count} % der Summe ihrer Punkte"
+    counted = "" if facts.two_count == 100 else counted
+    out = [f"Die Summe der Punkte sagt {facts.right} von 100 anderen Änderungen dieser Zeile richtig voraus{counted}."]
+    for pair in facts.pairs:
+        (a, of_a), (b, of_b) = pair.first, pair.second
+        more = f"{abs(pair.points)} Punkte {'mehr' if pair.points > 0 else 'weniger'}"
+        out.append(f"Zusammen {more} als einzeln: {a.noun} ({of_a}) und {b.noun} ({of_b}).")
+    return " ".join(out)

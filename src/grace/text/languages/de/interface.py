@@ -49,6 +49,7 @@ PAGE = {
     "proof_found": "Der Beweis brachte diese Antwort hervor, die weniger Merkmale ändert als die erste.",
     "impossible_one": "Innerhalb der gesetzten Grenzen gibt es mit höchstens 1 Änderung überhaupt keine Antwort.",
     "impossible_many": "Innerhalb der gesetzten Grenzen gibt es mit höchstens {n} Änderungen überhaupt keine Antwort.",
+    "except_ties": "Davon ausgenommen sind Gleichstände, die das Modell so oder so entscheiden kann.",
     "open": "Offen:",
     "open_fewer": "Ob weniger Änderungen genügen, war in einer Sekunde nicht zu entscheiden.",
     "open_any": "Ob es eine Antwort gibt, war in einer Sekunde nicht zu entscheiden.",
@@ -130,6 +131,11 @@ PAGE = {
     "in_english": "In den Worten des Programms (englisch):",
     "case_study": "Zeile 0 ist der Fall aus der Fallstudie des Artikels, den das Netz nicht kennt.",
     "unseen": "Zeile 0 ist eine, die das Netz nicht kennt.",
+    "looking_alone": "Was jedes Merkmal allein bewirkt, wird berechnet …",
+    "looking_reasons": "Alle Gründe werden gesucht …",
+    "reasons_hint": "Jeder davon ändert die Zeile dorthin:",
+    "points_total": "Punkte zusammengezählt: {n}; 100 erreichen {after}. Zusammen können Merkmale mehr oder weniger "
+    "bewirken.",
 }
 
 PICTURES = {
@@ -200,4 +206,21 @@ PICTURES = {
     "check_rules": "die Regeln zwischen Merkmalen sind eingehalten",
     "check_none": "nichts",
     "missing": "fehlt",
+    "alone_title": "Was jedes Merkmal allein bewirkt",
+    "alone_flips_here": "Werte, die allein die Vorhersage ändern",
+    "alone_curve": "Punkte jedes Werts (gestrichelt: 100)",
+    "alone_hundred": "100 Punkte sind der ganze Weg von {before} zu {after}; alle anderen Merkmale bleiben, wie sie "
+    "sind.",
+    "alone_points": "{n} Punkte",
+    "alone_point": "{n} Punkt",
+    "alone_flips": "genügt allein",
+    "alone_elsewhere": "in andere Klasse",
+    "alone_cannot": "allein unmöglich",
+    "alone_none found": "nichts gefunden",
+    "alone_undecided": "offen",
+    "alone_fixed": "unveränderlich",
+    "alone_described": "{feature}, {value}: bis zu {points}, {verdict}",
+    "reasons_title": "Alle Gründe",
+    "reason_redundant": "diese besagen fast dasselbe",
+    "reason_open": "vielleicht sind nicht alle nötig",
 }

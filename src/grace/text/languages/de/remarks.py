@@ -12,7 +12,7 @@ from typing import Any
 from grace.schema.features import Feature
 from grace.schema.formatting import decimal
 from grace.schema.words import fill
-from grace.text.languages import Facts, Limits, if_few, listed, percent, shown
+from grace.text.languages import Facts, Limits, RegionValues, if_few, listed, percent, shown
 from grace.text.languages.de.words import AND, COUNT, PERCENT, label, number, quoted
 
 RANGES = {"central": "der üblichen Bereiche", "minmax": "der beobachteten Bereiche"}
@@ -70,7 +70,20 @@ def _conditions(limits: Limits) -> str:
         names = if_few([f.noun for f in features])
         out.append(f"{how}: {listed(names, AND) if names else f'{len(features)} der Merkmale'}")
     out += ["ohne zwei Merkmale, die weitgehend dasselbe sagen"] if limits.distinct else []
+    ties = "Gleichstände zwischen Klassen" if limits.between_classes else "Grenzfälle"
+    out += [f"{ties} ausgenommen"] if limits.except_ties else []
     return f" ({'; '.join(out)})" if out else ""
+
+
+def room(facts: Facts, values: Sequence[RegionValues], points: int) -> str:
+    """ "Nachgewiesen: Das Modell hätte … eingestuft, mit jedem dieser Werte und allem anderen unverändert: …"."""
+    clauses = []
+    for part in values:
+        said = f"{part.words[0]} bis {part.words[-1]}" if part.is_interval else listed(part.words, "oder")
+        clauses.append(f"{part.feature.noun}: {said}")
+    checked = f"An {number(Decimal(points))} Punkten geprüft, nicht nachgewiesen" if points else "Nachgewiesen"
+    decided = f"hätte das Modell {fill(facts.verb, facts.after, facts.row)}"
+    return f"{checked}: Mit jedem dieser Werte und sonst unverändert {decided} ({'; '.join(clauses)})."
 
 
 def failed(facts: Facts, reason: str) -> str:

@@ -14,7 +14,18 @@ from grace.schema.features import Feature, Numeric
 from grace.schema.words import fill
 from grace.text.languages import ChangedFeature, Facts, category, grouped, listed, upper, value_words
 from grace.text.languages.de.words import AND, POSITIVE, TIMES, VALUE_UNITS, amount, measured, number, quoted
-from grace.text.precision import BELOW_TENTH, Delta, Difference, Direction, NewCategory, Ratio, Replacement, Within
+from grace.text.precision import (
+    BELOW_TENTH,
+    AnyCategory,
+    AtLeast,
+    Delta,
+    Difference,
+    Direction,
+    NewCategory,
+    Ratio,
+    Replacement,
+    Within,
+)
 
 
 def would(feature: Feature) -> str:
@@ -39,6 +50,8 @@ def degree(feature: Feature, diff: Difference) -> str:
     """ "um 7 Punkte niedriger", "nur halb so hoch", "0,35 statt etwa 0,2778", or the new and the old category."""
     if isinstance(diff, NewCategory):
         return _other(category(feature, diff.new), category(feature, diff.old))
+    if isinstance(diff, AnyCategory):
+        return _other(listed([category(feature, c) for c in diff.new], "oder"), category(feature, diff.old))
     assert isinstance(feature, Numeric)
     if isinstance(diff, Replacement):
         return _instead(feature, (diff.new, diff.about_new), (diff.old, diff.about_old))
@@ -46,8 +59,8 @@ def degree(feature: Feature, diff: Difference) -> str:
         return f"{_front(feature)}zwischen {number(diff.low)} {AND} {measured(feature, diff.high)}{_old(feature)}"
     more = feature.more if diff.up else feature.less
     things = f" {feature.unit}" if feature.more == "mehr" and feature.unit else ""
-    if isinstance(diff, Delta):
-        about = "etwa " if diff.about else ""
+    if isinstance(diff, Delta | AtLeast):
+        about = "mindestens " if isinstance(diff, AtLeast) else "etwa " if diff.about else ""
         size = f"{about}{amount(feature, diff.size)} {more}"
         return size if feature.more == "mehr" else f"um {size}"
     if isinstance(diff, Direction):

@@ -31,6 +31,9 @@ SCREEN = {
     "or": "Oder: ",
     "note": "Hinweis: ",
     "along": "wäre dann",
+    "alone": "ändert es allein",
+    "points": "Punkte",
+    "more": "und {n} weitere Merkmale",
 }
 PERCENT = {"": "", ">": "mehr als ", "<": "weniger als ", "just >": "etwas mehr als ", "just <": "etwas weniger als "}
 AND = "und"

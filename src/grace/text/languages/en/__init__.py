@@ -1,8 +1,8 @@
 """English: `words` and numbers, `sentences`, `remarks` that accompany them, and strings of the user `interface`."""
 
-from grace.text.languages.en.decisions import alone, sets, sufficient
+from grace.text.languages.en.decisions import alone, forecast, sets, sufficient, values
 from grace.text.languages.en.interface import PAGE, PICTURES
-from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, sure
+from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, room, sure
 from grace.text.languages.en.sentences import TEMPLATES
 from grace.text.languages.en.words import (
     NAME,
@@ -34,6 +34,7 @@ __all__ = [
     "cutoff",
     "failed",
     "figure",
+    "forecast",
     "has_ratios",
     "is_plural",
     "label",
@@ -45,9 +46,11 @@ __all__ = [
     "one_change",
     "positive",
     "reason",
+    "room",
     "sets",
     "sufficient",
     "sure",
+    "values",
 ]
 
 ERRORS: dict[str, str] = {}

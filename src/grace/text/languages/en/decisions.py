@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from grace.schema.features import Feature, Numeric
 from grace.schema.words import fill
-from grace.text.decision_facts import AloneFacts, Prediction, SetFacts, SufficientFacts, Values
+from grace.text.decision_facts import AloneFacts, ForecastFacts, Prediction, SetFacts, SufficientFacts, Values
 from grace.text.languages import if_few, listed, upper
 from grace.text.languages.en.remarks import RANGES
 from grace.text.languages.en.words import AND, COUNT, measured, number
@@ -90,7 +90,8 @@ def alone(facts: AloneFacts) -> str:
         parts = [f"{part.feature.noun} ({values(part)})" for part in facts.flips]
         parts += [f"{count(facts.more)} more"] if facts.more else []
         which = f"{count(flips)} of the {count(total)} features that may change" if total > 1 else "its one feature"
-        able = f"could have {done(facts.prediction)} alone: {listed(parts, AND)}"
+        sampled = ", as far as values were tried" if facts.sampled else ""
+        able = f"could have {done(facts.prediction)} alone{sampled}: {listed(parts, AND)}"
         out.append(f"{upper(within(facts.prediction))}, {which} {able}.")
     others = len(rest) == 1 and bool(flips)
     if facts.cannot:
@@ -144,3 +145,15 @@ def sufficient(facts: SufficientFacts) -> str:
     if facts.minimal:
         return f"{text} None of them can be left out."
     return f"{text} Whether {count(facts.undecided)} of them could be left out is open."
+
+
+def forecast(facts: ForecastFacts) -> str:
+    if facts.right is None:
+        return "No points are shown: adding up what changes do alone does not forecast the model well for this row."
+    counted = "" if facts.two_count == 100 else f"; two changes count {facts.two_count} % of the sum of their points"
+    out = [f"Adding up the points forecasts {facts.right} of 100 other changes of this row{counted}."]
+    for pair in facts.pairs:
+        (a, of_a), (b, of_b) = pair.first, pair.second
+        more = f"{abs(pair.points)} points {'more' if pair.points > 0 else 'less'}"
+        out.append(f"{upper(a.noun)} ({of_a}) and {b.noun} ({of_b}) bring {more} together than each alone.")
+    return " ".join(out)

@@ -9,7 +9,7 @@ from typing import Any
 from grace.schema.features import Feature
 from grace.schema.formatting import decimal
 from grace.schema.words import fill
-from grace.text.languages import Facts, Limits, if_few, listed, percent, shown
+from grace.text.languages import Facts, Limits, RegionValues, if_few, listed, percent, shown
 from grace.text.languages.en.words import AND, COUNT, PERCENT, number
 
 RANGES = {"central": "the usual ranges", "minmax": "the observed ranges"}
@@ -66,7 +66,20 @@ def _conditions(limits: Limits) -> list[str]:
         many = len(features) > 1 or features[0].plural
         stays = ("as they are" if many else "as it is") if how == "fixed" else f"only going {how}"
         out.append(f"with {listed(names, AND) if names else f'{len(features)} of the features'} {stays}")
-    return [*out, *(["without two features that say much the same"] if limits.distinct else [])]
+    out += ["without two features that say much the same"] if limits.distinct else []
+    ties = "ties between classes" if limits.between_classes else "borderline cases"
+    return [*out, *([f"{ties} aside"] if limits.except_ties else [])]
+
+
+def room(facts: Facts, values: Sequence[RegionValues], points: int) -> str:
+    """ "Proven: with age anywhere from 34 to 41 and all else as it is, the model would have classified …"."""
+    clauses = []
+    for part in values:
+        said = f"anywhere from {part.words[0]} to {part.words[-1]}" if part.is_interval else listed(part.words, "or")
+        clauses.append(f"{part.feature.noun} {said if part.is_interval else f'being {said}'}")
+    checked = f"Checked at {number(Decimal(points))} points, not proven" if points else "Proven"
+    within = listed([*clauses, "all else as it is"], AND)
+    return f"{checked}: with {within}, the model would have {fill(facts.verb, facts.after, facts.row)}."
 
 
 def failed(facts: Facts, reason: str) -> str:

@@ -11,7 +11,18 @@ from grace.schema.features import Feature, Numeric
 from grace.schema.words import fill
 from grace.text.languages import ChangedFeature, Facts, category, grouped, listed, upper, value_words
 from grace.text.languages.en.words import AND, TIMES, VALUE_UNITS, WORDS, amount, measured, number, positive
-from grace.text.precision import BELOW_TENTH, Delta, Difference, Direction, NewCategory, Ratio, Replacement, Within
+from grace.text.precision import (
+    BELOW_TENTH,
+    AnyCategory,
+    AtLeast,
+    Delta,
+    Difference,
+    Direction,
+    NewCategory,
+    Ratio,
+    Replacement,
+    Within,
+)
 
 # -- what would have had to be different ------------------------------------------------------
 
@@ -20,7 +31,11 @@ def degree(feature: Feature, diff: Difference) -> str:
     """ "7 points lower", "half as high", "lower", "0.35 instead of about 0.2778", or the new and the old category."""
     if isinstance(diff, NewCategory):
         return f"{category(feature, diff.new)} instead of {category(feature, diff.old)}"
+    if isinstance(diff, AnyCategory):
+        return f"{listed([category(feature, c) for c in diff.new], 'or')} instead of {category(feature, diff.old)}"
     assert isinstance(feature, Numeric)
+    if isinstance(diff, AtLeast):
+        return f"at least {degree(feature, Delta(diff.size, diff.up))}"
     if isinstance(diff, Replacement):
         return _instead(feature, (diff.new, diff.about_new), (diff.old, diff.about_old))
     if isinstance(diff, Within):

@@ -32,6 +32,9 @@ SCREEN = {
     "or": "Or: ",
     "note": "Note: ",
     "along": "would then be",
+    "alone": "changes it alone",
+    "points": "points",
+    "more": "and {n} more features",
 }
 PERCENT = {"": "", ">": "more than ", "<": "less than ", "just >": "just over ", "just <": "just under "}
 AND = "and"

@@ -1,0 +1,118 @@
+"""Level one of the search in compiled code: the nearest single change, and the states the beam search begins with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grace.methods.compiled.beam import keep_top
+from grace.methods.compiled.goal import CompiledGoal, margin_at
+from grace.methods.compiled.lines import Columns, Table, cost_of, margin_of_line, margin_with, nearest_value
+from grace.methods.compiled.polish import BEAM, Work
+from grace.models.compiled import Floats, Layers, activate, inlined, sort_by
+
+FOLLOWED_FIRST = 12  # features that are followed along their lines where no single change answers
+TRIED = 64  # features beyond level one, by how much each brings alone
+
+
+@inlined
+def single_change(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, tolerance: float, answer: Floats,
+    work: Work,
+) -> float:  # fmt: skip
+    """Level one: the nearest single change as the answer, and its cost, infinite if there is none. Features that bring
+    most margin for their cost come first; once an answer is known, lines are followed no further than it costs."""
+    x, d, hidden = table.rows[i], table.rows.shape[1], len(net.leak)
+    for j in range(d):
+        answer[j] = x[j]
+    activate(net, x, work.origin)
+    for u in range(net.units[-1]):
+        work.layers[0, u] = work.origin[u]
+    here = margin_at(goal, i, work.layers[0], net.units[hidden], net.widths[hidden])
+    for j in range(d):
+        work.margin[0, j], work.order[j], work.gain[j] = -np.inf, j, -np.inf
+        if table.free[i, j]:
+            try_feature(net, goal, columns, table, i, j, work)
+        if work.margin[0, j] > -np.inf:
+            cost = cost_of(columns, j, x[j], work.value[0, j])
+            work.gain[j] = (work.margin[0, j] - here) / max(cost, 1e-12)
+    sort_by(work.gain, -1.0, work.order, d)
+    least, feature, value = np.inf, -1, 0.0
+    for place in range(d):
+        j = work.order[place]
+        if table.free[i, j] and max(work.rising[j], work.falling[j]) >= tolerance:
+            found, cost, best, where = nearest_value(
+                net, goal, columns, table, i, j, work.layers[0], least, tolerance, tolerance, work.rising[j],
+                work.falling[j], work.lines,
+            )  # fmt: skip
+            if best > work.margin[0, j]:
+                work.margin[0, j], work.value[0, j] = best, where
+            if not np.isnan(found) and (cost < least or (cost == least and j < feature)):
+                least, feature, value = cost, j, found
+    if feature >= 0:
+        answer[feature] = value
+    return least
+
+
+@inlined
+def try_feature(net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, j: int, work: Work) -> None:
+    """The best margin that feature j brings to row i at the ends of its range or among its categories, and bounds on
+    all margins above and below its value."""
+    x, start, first, last = table.rows[i, j], work.layers[0], columns.begins[j], columns.begins[j + 1]
+    work.rising[j] = work.falling[j] = -np.inf
+    for c in range(first, max(last, first + 2)):
+        new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
+        if new != x and table.low[i, j] <= new <= table.high[i, j]:
+            margin = margin_with(net, goal, i, start, j, x, new, work.lines)
+            if margin > work.margin[0, j]:
+                work.margin[0, j], work.value[0, j] = margin, new
+            if last > first:
+                work.rising[j] = max(work.rising[j], margin)
+            elif new > x and c > first:
+                work.rising[j] = margin_of_line(net, goal, i, start, work.lines)
+            elif new < x and c == first:
+                work.falling[j] = margin_of_line(net, goal, i, start, work.lines)
+
+
+@inlined
+def follow_first(net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, work: Work) -> None:
+    """Follow the lines of a row that no single change answers where they may lead into the first beam, those with the
+    largest bounds first."""
+    d, margin = table.rows.shape[1], work.margin[0]
+    for place in range(BEAM):
+        work.top[place] = -np.inf
+    for j in range(d):
+        work.order[j], work.gain[j] = j, max(work.rising[j], work.falling[j]) if table.free[i, j] else -np.inf
+        keep_top(work.top[:BEAM], margin[j])
+    sort_by(work.gain, -1.0, work.order, d)
+    for place in range(min(FOLLOWED_FIRST, d)):
+        j, useful = work.order[place], max(work.top[BEAM - 1], margin[work.order[place]])
+        if work.gain[j] > useful and columns.begins[j + 1] == columns.begins[j]:
+            _, _, best, where = nearest_value(
+                net, goal, columns, table, i, j, work.layers[0], np.inf, useful, np.inf, work.rising[j],
+                work.falling[j], work.lines,
+            )  # fmt: skip
+            if best > margin[j]:
+                margin[j], work.value[0, j] = best, where
+                keep_top(work.top[:BEAM], best)
+
+
+@inlined
+def first_beam(table: Table, i: int, work: Work) -> int:
+    """The states with one change whose margins are best; returns how many."""
+    d = table.rows.shape[1]
+    for j in range(d):
+        work.order[j] = j
+    sort_by(work.margin[0], -1.0, work.order, d)
+    width = 0
+    while width < min(BEAM, d) and work.margin[0, work.order[width]] > -np.inf:
+        j = work.order[width]
+        for c in range(d):
+            work.states[0, width, c] = table.rows[i, c]
+        work.states[0, width, j] = work.value[0, j]
+        work.sets[0, width, 0] = j
+        width += 1
+    for place in range(d):
+        j = work.order[place]
+        work.tried[j] = place < TRIED
+        work.end[j] = work.value[0, j]
+    return width
