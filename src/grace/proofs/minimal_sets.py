@@ -2,9 +2,9 @@
 
 Sets grow by one feature at a time. A set that contains a smaller one that suffices is not minimal: features that
 suffice alone are left out from then on, pairs that do are in conflict, and sets that contain a larger one are passed
-over. What is left is asked about as a whole,
-whether so many changes to any of its features reach the goal: if not, which is proven at once, nothing remains to be
-found. Else some feature of the answer is taken, all sets with it are decided one by one, and it is left out.
+over. What is left is asked about as a whole, whether so many changes to any of its features reach the goal: if not,
+which is proven at once, nothing remains to be found. Else some feature of the answer is taken, all sets with it are
+decided one by one, and it is left out.
 """
 
 from __future__ import annotations
