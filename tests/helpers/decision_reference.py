@@ -3,6 +3,7 @@ itself decides it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -53,13 +54,13 @@ def network_rows(problem: Problem, i: int, names: list[str]) -> AllRows:
     x, values = problem.rows[i], []
     for j in range(len(x)):
         own = float(x[j])
+        low, high = float(problem.low[i, j]), float(problem.high[i, j])
         if not problem.free[i, j]:
             others: list[float] = []
         elif j in problem.space.choices:
-            low, high = float(problem.low[i, j]), float(problem.high[i, j])
             others = [float(c) for c in problem.space.choices[j] if low <= c <= high]
         else:
-            others = [float(v) for v in range(int(np.ceil(problem.low[i, j])), int(np.floor(problem.high[i, j])) + 1)]
+            others = [float(v) for v in range(math.ceil(low), math.floor(high) + 1)]
         values.append([own, *(v for v in others if v != own)])
     rows = np.array(list(product(*values)))
     part = problem.select(torch.full((len(rows),), i))

@@ -74,7 +74,6 @@ class NetworkSets(SetProver):
         status = decide_row(self.problem, self.arrays, self.aims, i, most, seconds, *self.work, Event())
         return status, self.work[0].trial.copy() if status == FOUND else None
 
-
     def _is_answer(self, i: int, row: Floats) -> bool:
         part, point = self.problem.select(torch.tensor([i])), torch.from_numpy(row)[None]
         with torch.no_grad():
