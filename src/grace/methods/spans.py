@@ -69,12 +69,19 @@ def linear_parts(goal: Goal, scores: Tensor, tolerance: float) -> Linear | None:
 
 def reaching_spans(lines: ScoreLines, goal: Goal, tolerance: float) -> Spans:
     """The intervals of all lines in which the goal is reached. Of a grid, nothing is said about what lies between two
-    of its points, unless both reach the goal; neither of a goal that is not linear."""
+    of its points, unless both reach the goal; neither of a goal that is not linear. A probability that a class has to
+    have is reached between two points if the same class reaches it at both: its logit is concave between them."""
     points = lines.points.cpu().numpy()
     linear = linear_parts(goal, lines.scores, tolerance) if lines.exact else None
     if linear is None:
         margin = goal.margin(lines.scores).cpu().numpy() - tolerance
-        return _merged(points, *_at_points(margin[:, :-1], margin[:, 1:]))
+        low, high = _at_points(margin[:, :-1], margin[:, 1:])
+        best = goal.margins(lines.scores).argmax(dim=2).cpu().numpy()
+        apart = ((best[:, :-1] != best[:, 1:]) & (low[..., 0] == 0.0) & (high[..., 0] == 1.0))[..., None]
+        if not lines.steps and apart.any():  # another class at each end: neither may be probable enough between them
+            low = np.concatenate([low, np.where(apart, 1.0, 2.0)], axis=2)
+            high = np.concatenate([np.where(apart, 0.0, high), np.where(apart, 1.0, -1.0)], axis=2)
+        return _merged(points, low, high)
     first, last = linear.values[:, :-1], linear.values[:, 1:]
     if lines.steps:  # equal at both ends of a step; between steps there is nothing
         return _merged(points, *_at_points(_value(first, linear.all), _value(last, linear.all)))

@@ -1,9 +1,10 @@
 """All minimal sets of features whose change can reach the goal, up to a size, with the proof that there are no others.
 
 Sets grow by one feature at a time. A set that contains a smaller one that suffices is not minimal: features that
-suffice alone are left out from then on, and pairs that do are in conflict. What is left is asked about as a whole,
-whether so many changes to any of its features reach the goal: if not, which is proven at once, nothing remains to be
-found. Else some feature of the answer is taken, all sets with it are decided one by one, and it is left out.
+suffice alone are left out from then on, pairs that do are in conflict, and sets that contain a larger one are passed
+over. What is left is asked about as a whole, whether so many changes to any of its features reach the goal: if not,
+which is proven at once, nothing remains to be found. Else some feature of the answer is taken, all sets with it are
+decided one by one, and it is left out.
 """
 
 from __future__ import annotations
@@ -72,9 +73,13 @@ class _Enumeration:
                 self.found.complete_to = size
             if not whole:
                 break
-        ordered = sorted(self.found.sets, key=lambda s: (len(s), s))
+        ordered = sorted((s for s in self.found.sets if not self._contains_known(s)), key=lambda s: (len(s), s))
         self.found.sets = {s: self.found.sets[s] for s in ordered}
         return self.found
+
+    def _contains_known(self, features: Sequence[int]) -> bool:
+        """Whether a smaller set that suffices is part of the features."""
+        return any(known < set(features) for known in map(set, self.found.sets))
 
     def _level(self, size: int) -> bool:
         """All minimal sets of a size; whether the time sufficed."""
@@ -99,10 +104,14 @@ class _Enumeration:
         return max(changed, key=lambda j: (sum(j in s for s in self.found.sets), -j))
 
     def _candidates(self, left: Sequence[int], size: int, fixed: int | None = None) -> Iterator[tuple[int, ...]]:
-        """Sets of a size none of whose pairs is known to suffice, also together with a `fixed` feature."""
+        """Sets of a size that contain no set known to suffice, also together with a `fixed` feature."""
         usable = [j for j in left if fixed is None or not self.conflict[j, fixed]]
+        larger = [set(s) for s in self.found.sets if len(s) > 2]
         for s in combinations(usable, size):
-            if not any(self.conflict[a, b] for a, b in combinations(s, 2)):
+            if any(self.conflict[a, b] for a, b in combinations(s, 2)):
+                continue
+            whole = {*s} if fixed is None else {*s, fixed}
+            if not any(known < whole for known in larger):
                 yield s
 
     def _decide_each(self, sets: Iterator[tuple[int, ...]]) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from functools import partial
 from threading import Event
 
 import numpy as np
+import torch
 
 from grace.methods.compiled.lines import Table
 from grace.models.base import Model
@@ -16,6 +18,9 @@ from grace.models.relu import ReluNetwork, relu_network
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.problem import Problem
 from grace.proofs.prover import EXCEPT_TIES, FOUND, OPEN
+from grace.proofs.set_boxes import SetBoxes
+
+BOXES = 0.8  # of the time of a question: for boxes
 
 Verdict = tuple[int, Floats | None]
 """PROVEN, FOUND or OPEN, and the row that was found."""
@@ -38,7 +43,8 @@ class SetProver(ABC):
 
 
 class NetworkSets(SetProver):
-    """By the compiled branch and bound for ReLU networks."""
+    """By the compiled branch and bound for ReLU networks: over boxes where all features that are free may change at
+    once, else over the features that change."""
 
     def __init__(self, problem: Problem, network: ReluNetwork, most: int) -> None:
         from grace.proofs.compiled import proof_arrays, ready
@@ -53,12 +59,25 @@ class NetworkSets(SetProver):
         self.arrays = net, goal, columns, self.table
         self.aims = aims_of(problem, network)
         self.work = search(net, problem.rows.shape[1], max(1, most)), line_work(net)
+        self.boxes = SetBoxes(problem, network)
 
     def _decide(self, i: int, most: int, seconds: float) -> Verdict:
         from grace.proofs.compiled import decide_row
 
+        free = self.table.free[i]
+        if 1 < free.sum() <= most and not self.table.conflict[np.ix_(free, free)].any():
+            begun = time.thread_time()
+            status, row = self.boxes.decide(i, free, BOXES * seconds, partial(self._is_answer, i))
+            if status != OPEN:
+                return status, row
+            seconds -= time.thread_time() - begun
         status = decide_row(self.problem, self.arrays, self.aims, i, most, seconds, *self.work, Event())
         return status, self.work[0].trial.copy() if status == FOUND else None
+
+    def _is_answer(self, i: int, row: Floats) -> bool:
+        part, point = self.problem.select(torch.tensor([i])), torch.from_numpy(row)[None]
+        with torch.no_grad():
+            return bool((part.reached(point) & part.inside(point).all(dim=1)).all())
 
 
 class TreeSets(SetProver):

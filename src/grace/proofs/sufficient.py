@@ -92,10 +92,10 @@ class _Release:
             guess = hitting_set(self.features, self.counterexamples)
             if len(guess) >= most:
                 return guess
-            status, row = self._ask([j for j in self.features if j not in guess], 1)
+            status, _ = self._ask([j for j in self.features if j not in guess], 1)
             if status == PROVEN:
                 return guess
-            if status == OPEN or row is None:
+            if status == OPEN:
                 return None
             self._reduce()
 
@@ -108,9 +108,14 @@ class _Release:
         self.counterexamples[-1] = frozenset(changed)
 
     def _ask(self, released: Sequence[int], questions: int, note: bool = True) -> tuple[int, Floats | None]:
-        """Whether values of the released features flip the prediction; so many questions share the time left."""
+        """Whether values of the released features flip the prediction, of which a counterexample may be known already;
+        so many questions share the time left."""
         if not released:
             return PROVEN, None
+        known = next((c for c in self.counterexamples if c <= set(released)), None) if note else None
+        if known is not None:
+            self.last = known
+            return FOUND, None
         left = self.until - time.thread_time()
         if left <= 0:
             return OPEN, None

@@ -24,7 +24,8 @@ class Values:
 @dataclass(frozen=True)
 class Prediction:
     """What was predicted, and under which conditions it could have been otherwise. `within` is a domain, or "own";
-    `towards` are the words for what was asked for, empty for any other class."""
+    `towards` are the words for what was asked for, empty for any other class; `confidence` is the probability that was
+    asked for, and `already` whether the prediction is what was asked for."""
 
     row: str
     verb: str
@@ -32,6 +33,8 @@ class Prediction:
     within: str
     towards: str = ""
     is_number: bool = False
+    confidence: float = 0.0
+    already: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,13 @@ class AloneFacts:
 @dataclass(frozen=True)
 class SetFacts:
     """How many minimal sets of features there are, by size from 1 on; up to which size there are proven to be no
-    others; and the features that are part of all of them."""
+    others; and the features that are part of all of them. `limited` if some features may not change."""
 
     prediction: Prediction
     counts: tuple[int, ...]
     complete_to: int
     in_all: tuple[Feature, ...]
+    limited: bool = False
 
 
 @dataclass(frozen=True)

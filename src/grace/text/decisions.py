@@ -46,10 +46,19 @@ def prediction_of(about: RowContext) -> Prediction:
         )
     else:
         before = class_words(about.words, about.original_class, code, about.task)
-        if about.asked is not None and len(about.classes) > 2:
+        if about.asked is not None and (len(about.classes) > 2 or about.asked == about.original_class):
             towards = class_words(about.words, about.asked, code, about.task)
     within = "own" if about.own_ranges else about.domain
-    return Prediction(words["row"], words["verb"], before, within, towards, about.wanted is not None)
+    return Prediction(
+        words["row"],
+        words["verb"],
+        before,
+        within,
+        towards,
+        is_number=about.wanted is not None,
+        confidence=about.confidence,
+        already=about.already,
+    )
 
 
 def in_words(about: RowContext, feature: Feature) -> Feature:
@@ -195,7 +204,13 @@ def reasons_text(reasons: Reasons) -> str:
     """How many sets of features could have changed the prediction, and whether that is all."""
     about = reasons.about
     in_all = reasons.in_all if reasons.complete and len(reasons.sets) > 1 else ()
-    facts = SetFacts(prediction_of(about), reasons.counts, reasons.complete_to, features_in_words(about, in_all))
+    facts = SetFacts(
+        prediction=prediction_of(about),
+        counts=reasons.counts,
+        complete_to=reasons.complete_to,
+        in_all=features_in_words(about, in_all),
+        limited=len(reasons.free) < len(about.row),
+    )
     return languages.load(about.words.language).sets(facts)
 
 

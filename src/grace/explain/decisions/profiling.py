@@ -15,11 +15,11 @@ from grace.explain.decisions.row_context import RowContext, row_contexts
 from grace.explain.decisions.row_results import RowResults
 from grace.explain.scorecards.points import scorecards
 from grace.explain.scorecards.scorecard import Scorecard
-from grace.methods.profiles import score_lines
+from grace.methods.profiles import ScoreLines, score_lines
 from grace.methods.spans import reaching_spans, sayable
 from grace.problem.goal import Between, ClassGoal
 from grace.problem.problem import Problem
-from grace.proofs.prover import PROVEN
+from grace.proofs.prover import FOUND, PROVEN
 from grace.proofs.sets import set_prover
 from grace.schema.features import Categorical, Feature, Floats, Value
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LINES = 2048  # followed at a time
 SHOWN = 200  # values of a line that are kept
+CLOSE = 1e-4  # margins at which a sum of trees in another order may decide otherwise
 SECONDS = 1.0  # that the proof for one feature may take
 
 Line = tuple[str, Floats, Floats]
@@ -122,7 +123,7 @@ class _Part:
         if len(row) == 0:
             return
         part = self.problem.select(row)
-        lines = score_lines(part, part.rows, column)
+        lines = self._confirmed(part, column, score_lines(part, part.rows, column))
         goal, at = part.goal, (row.tolist(), column.tolist())
         spans, _ = sayable(part, column.numpy(), reaching_spans(lines, goal, self.problem.model.tolerance))
         keep = self._checked(part, column, spans)
@@ -132,6 +133,19 @@ class _Part:
         points = self._points(self._lead(lines.scores, row), row.numpy())
         for n, (i, j) in enumerate(zip(*at, strict=True)):
             self.lines[i, j] = (kind, *thinned(lines.points[n].cpu().numpy(), points[n]))
+
+    def _confirmed(self, part: Problem, column: torch.Tensor, lines: ScoreLines) -> ScoreLines:
+        """Lines of trees with the scores of the model itself where they are so close to the border of the goal that the
+        order of a sum may decide."""
+        if not lines.steps:
+            return lines
+        line, at = torch.nonzero(part.goal.margin(lines.scores).abs() < CLOSE, as_tuple=True)
+        if len(line) == 0:
+            return lines
+        rows = part.rows[line].scatter(1, column[line][:, None], lines.points[line, at][:, None])
+        scores = lines.scores.clone()
+        scores[line, at] = part.select(line).scores(rows)
+        return replace(lines, scores=scores)
 
     def _checked(self, part: Problem, column: torch.Tensor, spans: Any) -> np.ndarray:
         """Which spans (M,) the model itself confirms at both ends."""
@@ -171,9 +185,13 @@ class _Part:
         prover = set_prover(self.problem, 1) if plain else None
         if prover is None:
             return out
-        for i, j in out.keys() - flips:
-            alone = np.arange(self.free.shape[1]) == j
-            out[i, j] = CANNOT if prover.decide(i, alone, 1, SECONDS)[0] == PROVEN else UNDECIDED
+        for i, j in sorted(out.keys() - flips):
+            status, row = prover.decide(i, np.arange(self.free.shape[1]) == j, 1, SECONDS)
+            out[i, j] = CANNOT if status == PROVEN else FLIPS if status == FOUND else UNDECIDED
+            if row is not None and j in self.problem.space.choices:
+                self.chosen[i, j] = [int(row[j])]
+            elif row is not None:  # a value between those that can be said, or of a goal that is not linear
+                self.spans[i, j] = [(float(row[j]), float(row[j]))]
         return out
 
     def profiles(self, contexts: list[RowContext]) -> list[Profile]:

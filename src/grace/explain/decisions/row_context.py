@@ -32,6 +32,7 @@ class RowContext:
     success: bool  # whether the explanation has an answer
     already: bool  # whether the row is what was asked for
     words: Schema = field(repr=False)
+    confidence: float = 0.0  # the probability that was asked for
 
     def feature(self, name: str) -> Feature:
         return self.words[name]
@@ -54,6 +55,7 @@ class RowContext:
             "asked": self.asked,
             "wanted": None if self.wanted is None else dict(self.wanted),
             "domain": self.domain,
+            "confidence": self.confidence,
         }
 
 
@@ -91,6 +93,7 @@ def row_contexts(batch: Explanations) -> list[RowContext]:
                 success=bool(a.success[i]),
                 already=bool(a.trivial[i]),
                 words=named,
+                confidence=0.0 if number else float(batch.call["confidence"]),
             )
         )
     return out

@@ -33,7 +33,8 @@ class SufficientReason:
     or leads a predicted number into the range asked for: that is proven.
 
     `minimal` if none of the features can be left out, `smallest` if no fewer would do; `undecided` are those of which
-    neither was decided in time.
+    neither was decided in time. Nothing is proven of a number that is in the range asked for already: all are
+    undecided.
     """
 
     about: RowContext
@@ -82,13 +83,16 @@ def sufficient_of_batch(batch: Explanations, seconds: float, smallest: bool) -> 
     """The sufficient reasons of all rows of a batch, each within some seconds of work."""
     problem = entailing(problem_of(batch))
     effects, free = effects_of(problem), problem.free.numpy()
-    own = threading.local()
+    own, number = threading.local(), not isinstance(problem.goal, ClassGoal)
     found: dict[int, SufficientSet] = {}
 
     def run(i: int, stop: threading.Event) -> None:
         if not hasattr(own, "prover"):
             own.prover = set_prover(problem, free.shape[1])
         order = [j for j in np.argsort(effects[i], kind="stable").tolist() if free[i, j]]
+        if number and batch.answers.trivial[i]:  # in the range that was asked for: nothing is proven
+            found[i] = SufficientSet(tuple(reversed(order)), tuple(order))
+            return
         found[i] = sufficient_set(own.prover, i, order, seconds, smallest)
 
     over_tasks(range(len(problem)), run)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from grace.schema.features import Feature, Numeric
+from grace.schema.formatting import decimal
 from grace.schema.words import fill
 from grace.text.decision_facts import AloneFacts, ForecastFacts, Prediction, SetFacts, SufficientFacts, Values
 from grace.text.languages import if_few, listed
@@ -32,6 +33,9 @@ def within(prediction: Prediction) -> str:
 
 def done(prediction: Prediction, how: str = "") -> str:
     """ "das ändern können", "allein zu „Fenster“ führen können"."""
+    if prediction.confidence > 0:
+        share = number(Decimal(100) * decimal(prediction.confidence))
+        how = f"{how}mit einer Wahrscheinlichkeit von mindestens {share} % "
     if not prediction.towards:
         return f"das {how}ändern können"
     if prediction.is_number:
@@ -42,6 +46,10 @@ def done(prediction: Prediction, how: str = "") -> str:
 
 def predicted(prediction: Prediction) -> str:
     return f"Das Modell hat {fill(prediction.verb, prediction.before, prediction.row)}."
+
+
+def already(prediction: Prediction) -> str:
+    return f"{predicted(prediction)} Das ist bereits das, wonach gefragt war."
 
 
 def values(part: Values) -> str:
@@ -69,6 +77,8 @@ def names(features: Sequence[Feature]) -> str:
 
 
 def alone(facts: AloneFacts) -> str:
+    if facts.prediction.already:
+        return already(facts.prediction)
     flips, total = len(facts.flips) + facts.more, facts.total
     out = [predicted(facts.prediction)]
     if not flips and facts.cannot and not facts.none_found and not facts.undecided:
@@ -92,9 +102,13 @@ def alone(facts: AloneFacts) -> str:
 
 
 def sets(facts: SetFacts) -> str:
+    if facts.prediction.already:
+        return already(facts.prediction)
     out, able = [predicted(facts.prediction)], done(facts.prediction)
     found = [(n, size) for size, n in enumerate(facts.counts) if n]
-    up_to = "einzelnes Merkmal" if facts.complete_to == 1 else f"Satz von höchstens {facts.complete_to} Merkmalen"
+    may = ("änderbares ", "änderbaren ") if facts.limited else ("", "")
+    up_to = f"Satz von höchstens {facts.complete_to} {may[1]}Merkmalen"
+    up_to = f"einzelnes {may[0]}Merkmal" if facts.complete_to == 1 else up_to
     if not found:
         none = f"hätte kein {up_to} {able} (nachgewiesen)"
         none = none if facts.complete_to else f"fand sich kein Satz von Merkmalen, der hätte {able}"
@@ -104,7 +118,7 @@ def sets(facts: SetFacts) -> str:
     verb = "hätte" if len(found) == 1 and found[0][0] == 1 else "hätten"
     out.append(f"{within(facts.prediction)} {verb} {listed(parts, AND)} {able}.")
     if facts.complete_to == 1:
-        out.append("Kein anderes Merkmal könnte es allein (nachgewiesen).")
+        out.append(f"Kein anderes {may[0]}Merkmal könnte es allein (nachgewiesen).")
     elif facts.complete_to:
         out.append(f"Jeder andere {up_to}, der es könnte, enthält einen davon (nachgewiesen).")
     if facts.in_all:
@@ -114,6 +128,8 @@ def sets(facts: SetFacts) -> str:
 
 def sufficient(facts: SufficientFacts) -> str:
     p = facts.prediction
+    if p.already and p.is_number:
+        return already(p)
     did = f"Das Modell hat {fill(p.verb, p.before, p.row)}{f' statt {p.towards}' if p.is_number else ''}"
     where = f"{within(p)[0].lower()}{within(p)[1:]}"
     rest = f"gleich welche Werte die übrigen änderbaren Merkmale {where} haben (nachgewiesen)"

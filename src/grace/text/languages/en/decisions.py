@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from grace.schema.features import Feature, Numeric
+from grace.schema.formatting import decimal
 from grace.schema.words import fill
 from grace.text.decision_facts import AloneFacts, ForecastFacts, Prediction, SetFacts, SufficientFacts, Values
 from grace.text.languages import if_few, listed, upper
@@ -32,14 +33,20 @@ def within(prediction: Prediction) -> str:
 
 
 def done(prediction: Prediction) -> str:
-    """ "changed that", "led to a window", "led to a prediction of at least 200,000"."""
+    """ "changed that", "led to a window", "led to a prediction of at least 200,000"; with the probability asked for."""
+    share = number(Decimal(100) * decimal(prediction.confidence))
+    sure = f" with a probability of at least {share} %" if prediction.confidence > 0 else ""
     if not prediction.towards:
-        return "changed that"
-    return f"led to {'a prediction of ' if prediction.is_number else ''}{prediction.towards}"
+        return f"changed that{sure}"
+    return f"led to {'a prediction of ' if prediction.is_number else ''}{prediction.towards}{sure}"
 
 
 def predicted(prediction: Prediction) -> str:
     return f"The model {fill(prediction.verb, prediction.before, prediction.row)}."
+
+
+def already(prediction: Prediction) -> str:
+    return f"{predicted(prediction)} That is what was asked for already."
 
 
 def values(part: Values) -> str:
@@ -77,6 +84,8 @@ def is_many(features: Sequence[Feature]) -> bool:
 
 
 def alone(facts: AloneFacts) -> str:
+    if facts.prediction.already:
+        return already(facts.prediction)
     flips, total = len(facts.flips) + facts.more, facts.total
     out = [predicted(facts.prediction)]
     rest = [group for group in (facts.cannot, facts.none_found, facts.undecided) if group]
@@ -107,9 +116,13 @@ def alone(facts: AloneFacts) -> str:
 
 
 def sets(facts: SetFacts) -> str:
+    if facts.prediction.already:
+        return already(facts.prediction)
     out, able = [predicted(facts.prediction)], done(facts.prediction)
     found = [(n, size) for size, n in enumerate(facts.counts) if n]
     up_to = "single feature" if facts.complete_to == 1 else f"set of at most {count(facts.complete_to)} features"
+    may = " that may change" if facts.limited else ""
+    up_to += may
     if not found:
         none = f"no {up_to} could have {able} (proven)"
         none = none if facts.complete_to else f"no set of features was found that could have {able}"
@@ -118,9 +131,10 @@ def sets(facts: SetFacts) -> str:
     parts = [f"{least}{count(n)} {SETS[size] if n == 1 else MANY[size]}" for n, size in found]
     out.append(f"{upper(within(facts.prediction))}, {listed(parts, AND)} could have {able}.")
     if facts.complete_to == 1:
-        out.append("No other feature could alone (proven).")
+        out.append(f"No other feature{may} could alone (proven).")
     elif facts.complete_to:
-        out.append(f"Any other {up_to} that could contains one of these (proven).")
+        could = ", if it could," if may else " that could"
+        out.append(f"Any other {up_to}{could} contains one of these (proven).")
     if facts.in_all:
         many = is_many(facts.in_all)
         out.append(
@@ -131,6 +145,8 @@ def sets(facts: SetFacts) -> str:
 
 def sufficient(facts: SufficientFacts) -> str:
     p = facts.prediction
+    if p.already and p.is_number:
+        return already(p)
     did = f"The model {fill(p.verb, p.before, p.row)}{f' rather than {p.towards}' if p.is_number else ''}"
     rest = f"whatever the other features that may change are {within(p)} (proven)"
     if facts.count == 0:
