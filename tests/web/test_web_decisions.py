@@ -137,3 +137,12 @@ def test_a_row_that_does_not_fit_has_no_parts(cancer: Served) -> None:
         answer = client.get(f"/{part}?row=0")
         assert answer.status_code == 200
         assert answer.text.strip() == ""
+
+
+def test_a_row_that_is_as_asked_for_already_has_no_parts(client: TestClient, cancer: Served) -> None:
+    for part in PARTS:
+        assert client.get(f"/{part}?model=cancer95&row=0&against=malignant").text.strip() == ""
+    explainer, row = cancer.quick.explainer, cancer.example(0)
+    for found in (explainer.profile(row, against="malignant")[0], explainer.reasons(row, against="malignant")[0]):
+        assert found.text() == "The model classified the patient as malignant. That is what was asked for already."
+        assert found.text(language="de").endswith("Das ist bereits das, wonach gefragt war.")

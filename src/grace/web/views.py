@@ -203,7 +203,7 @@ class Pages:
         try:
             if state.unfit is None:
                 profile = await served.profile(state.question(served), forecasts=True)
-                parts |= alone_parts(profile.in_language(code), served.schema)
+                parts |= {} if profile.about.already else alone_parts(profile.in_language(code), served.schema)
         except GraceError as reason:
             parts["alone_error"] = message(reason, code)
         return parts
@@ -219,7 +219,8 @@ class Pages:
                 moves = [self.changed_to(state, r.explanation) for r in found.shown if r.explanation is not None]
                 lines = list(zip(decisions.reason_lines(found), moves, strict=True))
                 title = languages.load(code).PICTURES["reasons_title"]
-                parts["reasons"] = {"title": title, "text": found.text(), "lines": lines}
+                shown = {"title": title, "text": found.text(), "lines": lines}
+                parts["reasons"] = None if found.about.already else shown
         except GraceError as reason:
             parts["reasons_error"] = message(reason, code)
         return parts
@@ -231,7 +232,7 @@ class Pages:
         with suppress(GraceError):
             if state.unfit is None:
                 found = await served.because(state.question(served), smallest=False, seconds=BUDGET)
-                parts["because"] = found.text(language=code)
+                parts["because"] = None if found.about.already else found.text(language=code)
         return parts
 
     def remedies(self, state: State, e: Explanation) -> list[tuple[str, str]]:
