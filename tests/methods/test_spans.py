@@ -35,7 +35,7 @@ def between(line: ScoreLines, share: float) -> tuple[np.ndarray, Tensor]:
 
 
 def over_own(goal: Goal, scores: Tensor) -> Tensor:
-    """The margin of a goal. Where another class leads the row's own, it does not matter whether two others are equal."""
+    """The margin of a goal. If another class leads the row's own, it does not matter whether two others are equal."""
     if not isinstance(goal, Flip) or goal.confidence > 0:
         return goal.margin(scores)
     own = goal.original[:, None, None].expand(*scores.shape[:2], 1)
