@@ -26,8 +26,8 @@ from forecast_rivals import lime, shap
 import grace
 from grace import datasets
 from grace.experiments.task import network_of
-from grace.explain.additive import Rule
-from grace.explain.edits import Draw, Edits, Ints, balanced_edits
+from grace.explain.scorecards.additive import Rule
+from grace.explain.scorecards.edits import Draw, Edits, Ints, balanced_edits
 from grace.methods.curves import decisive
 
 CANDIDATES, EACH = 4000, 100  # edits that are drawn, and edits of both kinds that are used, of each row and set

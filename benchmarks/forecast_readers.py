@@ -15,9 +15,9 @@ import numpy as np
 
 import grace
 from grace.experiments.reproduction.reader import Shown, TableStatistics, of_grace, of_nothing
-from grace.explain.edits import Ints
-from grace.explain.points import Scorecards, scorecards
-from grace.explain.row_effects import curves_at
+from grace.explain.scorecards.edits import Ints
+from grace.explain.scorecards.points import Scorecards, scorecards
+from grace.explain.scorecards.row_effects import curves_at
 from grace.methods.curves import Curves, curves_of, decisive
 from grace.models.base import softmax
 from grace.schema.features import Categorical, Floats

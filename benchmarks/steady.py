@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import torch
 from steady_page import write
-from tree_models import Subject, fitted, table, with_categories
+from tree_models import Subject, fitted, forest, table, with_categories
 
 import grace
 from grace import datasets
@@ -78,10 +78,8 @@ def networks(name: str, few: int, count: int) -> Fitted:
 
 
 def trees(name: str, kind: str, few: int, count: int) -> Fitted:
-    from sklearn.ensemble import RandomForestClassifier
-
     subject = table(name)
-    if subject.words:
+    if subject.words and kind != "forest":
         subject = with_categories(subject)
     subject = replace(subject, train=sample(subject.train, 0, few))
 
@@ -91,7 +89,7 @@ def trees(name: str, kind: str, few: int, count: int) -> Fitted:
             rows = pd.concat([rows, subject.train.drop_duplicates(subject.target)]).reset_index(drop=True)
         part = replace(subject, train=rows)
         if kind == "forest":
-            return fitted(part, RandomForestClassifier(100, random_state=seed))
+            return forest(part)
         import xgboost
 
         return fitted(part, xgboost.XGBClassifier(n_estimators=100, enable_categorical=True, random_state=seed))

@@ -1,4 +1,4 @@
-"""Redo the figures of docs/pictures.md: python docs/make_figures.py (half a minute)."""
+"""Redo the figures of docs/pictures.md and docs/decisions.md: python docs/make_figures.py (half a minute)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 
 import grace
 from grace import datasets, training
+from grace.explain.decisions.profile import Profile
 
 HERE = Path(__file__).parent / "pictures"
 LARGEST = 100_000  # bytes
@@ -34,6 +35,14 @@ def unseen(name: str, frozen: Sequence[str] = ()) -> grace.Explanations:
     return grace.Explainer(model, parts.train).explain(model.impute(parts.test.head(200)), frozen=frozen)
 
 
+def patient_alone() -> Profile:
+    """What each feature of a patient does alone, as in docs/decisions.md."""
+    table = datasets.load("diabetes")
+    parts = table.split(seed=0)
+    model = training.fit(table, seed=0)
+    return grace.Explainer(model, parts.train).profile(parts.test.iloc[[1]])[0]
+
+
 def with_changes(batch: grace.Explanations, count: int) -> grace.Explanation:
     """The first row of the batch that needs so many changes."""
     return batch[int(np.flatnonzero(batch.changed.sum(axis=1) == count)[0])]
@@ -50,6 +59,7 @@ def main() -> None:
     write("cancer95.svg", patient.to_svg(theme="light"))
     write("cancer95-dark.svg", patient.to_svg(theme="dark"))
     write("spam.svg", with_changes(unseen("spam"), 1).to_svg(theme="light"))
+    write("profile.svg", patient_alone().to_svg(theme="light"))
     adult = unseen("adult", frozen=GIVEN)
     write("adult.svg", with_changes(adult, 3).to_svg(theme="light"))
     write("adult-changes.svg", adult.to_svg("changes", theme="light"))

@@ -31,7 +31,8 @@ def main() -> None:
         for name, (size, scheme, query) in SHOTS.items():
             page = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
             page.goto(address + query)
-            page.locator("#proof-head").wait_for()
+            for part in ("proof", "alone", "reasons"):
+                page.locator(f"#{part}-head").wait_for()
             picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
             picture.quantize(128, dither=Image.Dither.NONE).save(HERE / name, optimize=True)  # text stays sharp
             print(name, (HERE / name).stat().st_size // 1000, "kB")

@@ -137,6 +137,15 @@ def test_following_is_said_to_break_rules() -> None:
     assert numbers(r"segment: (\d+) % of the answers instead of (\d+) %", words("docs/rules.md")) == [after, before]
 
 
+def test_forecasts_are_said_as_measured() -> None:
+    means = pd.read_csv(DOCS / "forecast.csv").groupby("reader")["right"].mean()
+    said = numbers(
+        r"right in ([\d.]+) of cases, where SHAP reaches ([\d.]+), LIME ([\d.]+) and no explanation ([\d.]+) ",
+        words("README.md"),
+    )
+    assert said == pytest.approx([means[name] for name in ("scorecard", "SHAP", "LIME", "none")], abs=5.1e-4)
+
+
 def test_pages_are_what_their_scripts_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert script("speed_page", monkeypatch).page(DOCS) == (DOCS / "speed.md").read_text(encoding="utf-8")
     for name in ("search.csv", "proofs.csv"):

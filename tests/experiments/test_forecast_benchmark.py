@@ -34,7 +34,7 @@ def shares(setting: object, reader: str, module: str = "forecast_readers", *args
     """The share of right forecasts of each policy, over all edits of all rows."""
     import importlib
 
-    from grace.explain.edits import Draw
+    from grace.explain.scorecards.edits import Draw
 
     made = getattr(importlib.import_module(module), reader)(setting, *args)
     edits = Draw.of(setting.pool, 300, 9).applied(setting.rows)

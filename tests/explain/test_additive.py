@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grace.explain.additive import FACTORS, LEAST_GAIN, TOLERANCE, Rule, Terms, fit, objective, right
-from grace.explain.edits import Edits
+from grace.explain.scorecards.additive import FACTORS, LEAST_GAIN, TOLERANCE, Rule, Terms, fit, objective, right
+from grace.explain.scorecards.edits import Edits
 
 N, M, Q = 6, 40, 5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.explain.edits import Draw, balanced_edits
+from grace.explain.scorecards.edits import Draw, balanced_edits
 
 POOL = np.random.default_rng(3).normal(size=(200, 5))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.explain.pair_tables import (
+from grace.explain.scorecards.pair_tables import (
     GRID,
     grid_weights,
     grids,

@@ -13,9 +13,9 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 from torch import nn
 
 import grace
-from grace.explain.edits import Draw, balanced_edits
-from grace.explain.points import CALLS, FEW, NO_ROWS, POOR, Effort, Scorecards, scorecards, wilson
-from grace.explain.scorecard import Scorecard
+from grace.explain.scorecards.edits import Draw, balanced_edits
+from grace.explain.scorecards.points import CALLS, FEW, NO_ROWS, POOR, Effort, Scorecards, scorecards, wilson
+from grace.explain.scorecards.scorecard import Scorecard
 from grace.methods.curves import decisive
 from kinds import GOOD, HOLES, MIXED
 from problems import Formula

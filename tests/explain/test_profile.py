@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import grace
 from decision_cases import continuous, is_close, network_case, tree_case
 from decision_reference import check_profile
-from grace.explain.questions import problem_of
+from grace.explain.decisions.questions import problem_of
 from grace.problem.problem import Problem
 from grids import explainer_of, grid
 from problems import CASES

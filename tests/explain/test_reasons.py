@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 import grace
 from decision_cases import is_close, network_case, tree_case
 from decision_reference import check_reasons, network_rows, problem_of_call
-from grace.explain.reasons import Reasons
+from grace.explain.decisions.reasons import Reasons
 from grids import explainer_of, grid
 from problems import CASES
 from subsets import first

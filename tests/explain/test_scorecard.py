@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from grace.errors import GraceError
-from grace.explain.scorecard import Figure, Pair, Scorecard
+from grace.explain.scorecards.scorecard import Figure, Pair, Scorecard
 
 CARD = Scorecard(
     names=("age", "kind", "size"),

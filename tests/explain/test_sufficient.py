@@ -14,7 +14,7 @@ from decision_cases import continuous, is_close, network_case, tree_case
 from decision_reference import check_sufficient
 from grace import datasets
 from grace.experiments.task import network_of
-from grace.explain.questions import problem_of
+from grace.explain.decisions.questions import problem_of
 from grace.problem.problem import Problem
 from grids import explainer_of, grid
 from milp_checker import Question, decide

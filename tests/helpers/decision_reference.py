@@ -13,10 +13,10 @@ import torch
 
 import grace
 import tree_reference
-from grace.explain.profile import CANNOT, FIXED, FLIPS, Profile
-from grace.explain.questions import problem_of
-from grace.explain.reasons import Reasons
-from grace.explain.sufficient import SufficientReason
+from grace.explain.decisions.profile import CANNOT, FIXED, FLIPS, Profile
+from grace.explain.decisions.questions import problem_of
+from grace.explain.decisions.reasons import Reasons
+from grace.explain.decisions.sufficient import SufficientReason
 from grace.problem.problem import Problem
 
 Sets = set[tuple[str, ...]]

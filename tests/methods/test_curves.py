@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 import grace
-from grace.explain.row_effects import curves_at
+from grace.explain.scorecards.row_effects import curves_at
 from grace.methods.curves import curves_of, decisive, interpolate
 from grace.schema.features import Categorical
 from kinds import GOOD, HOLES, MIXED, NUMBERS, YES

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import grace
-from grace.explain.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, FeatureProfile, Profile
-from grace.explain.row_context import RowContext
+from grace.explain.decisions.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, FeatureProfile, Profile
+from grace.explain.decisions.row_context import RowContext
 from grace.pictures import profile_picture, profile_strips
 from grace.pictures.drawing import Axis, Dot, Drawing, Group, Mark, Path, Rect, Text, text_width
 from grace.pictures.profile import HIGHEST, MAX_CATEGORIES, curve
@@ -115,6 +115,14 @@ def test_many_categories_keep_the_own_one_and_those_that_flip() -> None:
     assert KINDS[29] in kinds  # most points of the others
     assert len(kinds) == MAX_CATEGORIES + 1  # with the row's value beside the name
     assert f"and {28 - MAX_CATEGORIES} more" in said
+
+
+@pytest.mark.parametrize("width", [340, 712])
+def test_points_that_do_not_forecast_are_not_shown(width: float) -> None:
+    profile = replace(profile_of(AGED), forecasts=True)
+    said = texts(profile_strips(profile, width=width))
+    assert "60" in said
+    assert not any(t.endswith("points") for t in said)
 
 
 def test_a_flip_to_a_third_class_is_said() -> None:

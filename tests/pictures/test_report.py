@@ -115,3 +115,31 @@ def test_names_values_and_labels_are_escaped() -> None:
         read(written)
         assert EVIL not in written
         assert "&lt;script&gt;" in written
+
+
+# -- profiles and reasons ---------------------------------------------------------------------
+
+
+def test_a_page_with_profile_and_reasons(batch: grace.Explanations) -> None:
+    e, profile, reasons = batch[0], batch.profile()[0], batch.reasons()[0]
+    plain, found = read(e.to_html()), read(e.to_html(profile=profile, reasons=reasons))
+    assert profile.text() in found.words
+    assert reasons.text() in found.words
+    assert len([1 for tag, _ in found.seen if tag == "svg"]) == len([1 for tag, _ in plain.seen if tag == "svg"]) + 2
+    items = [1 for tag, _ in found.seen if tag == "li"]
+    assert len(items) == len([1 for tag, _ in plain.seen if tag == "li"]) + len(reasons.shown) > 0
+    german = read(e.in_language("de").to_html(profile=profile, reasons=reasons))
+    assert profile.text(language="de") in german.words
+    assert "Alle Gründe" in german.words
+
+
+def test_profiles_and_reasons_in_a_notebook() -> None:
+    frame = CASES[0].train.rename(columns={"a": EVIL})
+    explainer = grace.Explainer(CASES[0].model(), frame, gamma=1.0)
+    profile, reasons = explainer.profile(frame.head(1))[0], explainer.reasons(frame.head(1))[0]
+    for shown in (profile, reasons):
+        written = shown._repr_html_()
+        assert EVIL not in written
+        assert shown.text() in read(written).words
+    assert "<svg" in profile._repr_html_()
+    assert reasons._repr_html_().count("<li>") == len(reasons.shown)

@@ -358,7 +358,7 @@ def test_a_language_has_all_it_needs(code: str) -> None:
     for part in (p for p in vars(languages.Language) | languages.Language.__annotations__ if not p.startswith("_")):
         assert hasattr(language, part), part
     assert set(language.TEMPLATES) == set(languages.FORMS)
-    assert set(language.SCREEN) == {"feature", "is", "would", "or", "note", "along"}
+    assert set(language.SCREEN) == {"feature", "is", "would", "or", "note", "along", "alone", "points", "more"}
 
 
 def test_no_other_module_names_a_language() -> None:

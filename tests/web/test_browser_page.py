@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 import server_process
 from studies import EVIL, explainer
+from visitors import cancer_model
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -97,6 +100,45 @@ def test_move_a_slider_until_the_class_flips(browser: Browser, demo: str) -> Non
         page.get_by_role("heading", name="Why malignant rather than benign?").wait_for()
 
 
+def test_points_move_with_the_sliders_and_reasons_load_their_answers(browser: Browser, demo: str) -> None:
+    with visit(browser, demo) as page:
+        expect(page.locator("#alone-head")).to_have_text("What each feature does alone")
+        expect(page.locator("#alone svg:visible")).to_have_count(1)
+        curves = page.evaluate("JSON.parse(document.getElementById('points').dataset.points).features")
+        card = page.locator(".card", has=page.get_by_label("bare nuclei, slider"))
+        expect(card.locator(".points")).to_be_empty()
+        expect(page.locator("#total")).to_be_hidden()
+        curve = curves[card.get_attribute("data-key")]
+        page.get_by_label("bare nuclei, slider").focus()
+        for value in (9, 8, 7):
+            page.keyboard.press("ArrowLeft")
+            points = round(float(np.interp(value, curve["values"], curve["points"])))
+            expect(card.locator(".points")).to_have_text(f"+{points} points")
+        expect(page.locator("#total")).to_contain_text(f"Points together: +{points}; 100 reach benign")
+        reason = page.locator(".reasons a").nth(1)
+        moves = json.loads(reason.get_attribute("data-move") or "")
+        reason.focus()
+        page.keyboard.press("Enter")
+        page.locator("#moved").get_by_text("Now the model says benign").wait_for()
+        assert {key: page.locator(f"#{key}").input_value() for key in moves} == moves
+        assert page.locator(".points:not(:empty)").count() == len(moves) == 2
+        assert page.evaluate("document.activeElement.id") == "try-head"
+        explainer, row = cancer_model().quick.explainer, cancer_model().example(0)
+        card = explainer.profile(row, forecasts=True)[0].scorecard
+        assert card is not None
+        edit = card.row.copy()
+        for key, cell in moves.items():
+            edit[int(key[1:])] = float(cell)
+        said = re.search(r"together: ([+\N{MINUS SIGN}]\d+);", page.locator("#total").inner_text())
+        assert said is not None
+        assert abs(int(said[1].replace("\N{MINUS SIGN}", "-")) - card.total(edit[None])[0]) <= 1
+        page.get_by_label("keep bare nuclei as it is").check()  # another question: other points
+        expect(page.locator("#alone")).to_contain_text("of the eight features that may change")
+        page.get_by_label("Language").select_option("de")
+        expect(page.locator("#alone-head")).to_have_text("Was jedes Merkmal allein bewirkt")
+        expect(page.locator("#total")).to_contain_text("Punkte zusammen")
+
+
 def test_freeze_language_and_the_way_back(browser: Browser, demo: str) -> None:
     with visit(browser, demo) as page:
         sentence = page.locator("#says")
@@ -108,7 +150,7 @@ def test_freeze_language_and_the_way_back(browser: Browser, demo: str) -> None:
         assert page.get_by_label("bare nuclei", exact=True).input_value() == "10"
         assert keep.is_visible()  # a limited feature stays at the top, and the keyboard where it was
         assert page.evaluate("document.activeElement.name") == "freeze"
-        assert "would be" not in page.locator(".card", has=keep).inner_text()
+        expect(page.locator(".card", has=keep)).not_to_contain_text("would be")
         changed = page.locator("#first .card", has_text="would be")
         assert changed.count() >= 1
         page.get_by_label("Language").select_option("de")
@@ -166,7 +208,8 @@ def test_on_a_phone_and_in_the_dark(browser: Browser, demo: str, evil: str) -> N
     phone = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "color_scheme": "dark"}
     for address in (demo, evil):
         with visit(browser, address, **phone) as page:
-            page.locator("#proof-head").wait_for()
+            for part in ("proof", "alone", "reasons", "because"):
+                page.locator(f"#{part}-head").wait_for()
             for summary in page.locator("summary:visible").all():
                 summary.click()
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -189,6 +232,8 @@ def test_without_scripts(browser: Browser, demo: str) -> None:
         assert page.locator("#says").inner_text().startswith("Wäre")
         page.get_by_role("link", name="Beweis und andere Antworten ansehen").click()
         assert "Bewiesen" in page.locator("#more").inner_text()
+        assert page.get_by_role("heading", name="Was jedes Merkmal allein bewirkt").is_visible()
+        assert page.locator(".reasons a").count() > 1
         page.get_by_role("button", name="Nächste Zeile").click()
         assert page.url.startswith(f"{demo}?row=1")
 

@@ -30,7 +30,7 @@ from studies import EVIL, explainer, people
 from visitors import Tags
 
 CLASS = "<i>yes</i>"
-PARTS = ("predict", "explain", "profile", "reasons", "schema")
+PARTS = ("predict", "explain", "profile", "reasons", "because", "schema")
 
 
 # -- the API ----------------------------------------------------------------------------------
@@ -61,6 +61,7 @@ def test_profile_and_reasons_agree_with_the_library(client: TestClient, cancer: 
     assert got == json.loads(profile.to_json(language="de"))
     assert got["text"] == profile.text(language="de")
     assert {f["feature"] for f in got["features"] if f["verdict"] == "fixed"} == {"bare_nuclei"}
+    assert client.post("/api/profile", json={**asked, "forecasts": True}).json()["scorecard"]["figure"]["claim"] > 0.5
     found = client.post("/api/reasons", json={**asked, "max_features": 3, "seconds": 5, "shown": 2}).json()
     reasons = explainer.reasons(row, 3, seconds=5, shown=2, frozen=["bare_nuclei"])[0]
     assert found["text"] == reasons.text(language="de")
@@ -76,6 +77,8 @@ def test_profile_and_reasons_agree_with_the_library(client: TestClient, cancer: 
         ("profile", {"n": 2}, "n is unknown"),
         ("profile", {"language": "xx"}, "language='xx'"),
         ("profile", {"frozen": ["nose"]}, "no feature 'nose'"),
+        ("profile", {"forecasts": "yes"}, "forecasts: "),
+        ("because", {"smallest": 1}, "smallest: "),
         ("reasons", {"max_features": 9}, "max_features: "),
         ("reasons", {"seconds": 60}, "seconds: "),
         ("reasons", {"shown": "all"}, "shown: "),
@@ -156,7 +159,7 @@ def test_schema_and_description(client: TestClient) -> None:
     spec = client.get("/openapi.json").json()
     assert set(spec["paths"]) == {f"/api/{part}" for part in PARTS} | {"/health"}
     page = client.get("/api").text
-    for body in ("Why", "Limited", "WhichSets"):
+    for body in ("Why", "Alone", "WhichSets", "Enough"):
         assert all(name in page for name in spec["components"]["schemas"][body]["properties"])
 
 
@@ -185,6 +188,8 @@ def test_downloads_parse(client: TestClient) -> None:
         assert e.proof is not None
         assert e.text() in ElementTree.fromstring(parts["svg"].text)[1].text  # type: ignore[operator]
         assert e.text() in "".join(Tags(parts["html"].text).words)
+        assert "What each feature does alone" in Tags(parts["html"].text).words
+        assert "All the reasons" in Tags(parts["html"].text).words
         assert parts["png"].content[:8] == b"\x89PNG\r\n\x1a\n"
         width, height = struct.unpack(">II", parts["png"].content[16:24])
         assert width > 1000

@@ -13,10 +13,13 @@ from conftest import client_of
 from fastapi.testclient import TestClient
 
 import grace
-from grace.web.decision_views import points_along
+from grace.web.decision_views import pair_points, points_along
 from grace.web.service import Served
+from problems import CASES
 from studies import EVIL
 from visitors import Tags
+
+PARTS = ("alone", "reasons", "because")
 
 
 def points_of(html: str) -> dict[str, Any]:
@@ -27,17 +30,17 @@ def points_of(html: str) -> dict[str, Any]:
 
 def test_both_parts_come_after_the_answer(client: TestClient) -> None:
     page = Tags(client.get("/?model=cancer95&row=0").text)
-    late = {t["id"]: t["hx-get"] for t in page.of("div") if t.get("id") in ("alone", "reasons")}
-    assert late == {part: f"/{part}?model=cancer95&row=0" for part in ("alone", "reasons")}
+    late = {t["id"]: t["hx-get"] for t in page.of("div") if t.get("id") in PARTS}
+    assert late == {part: f"/{part}?model=cancer95&row=0" for part in PARTS}
     whole = client.get("/?model=cancer95&row=0&more=yes").text  # without scripts
-    for part in ("alone", "reasons"):
+    for part in PARTS:
         text = client.get(late[part]).text
         assert re.sub(r"\s+", "", text) in re.sub(r"\s+", "", whole)
 
 
 def test_what_each_feature_does_alone(client: TestClient, cancer: Served) -> None:
     html = client.get("/alone?model=cancer95&row=0").text
-    profile = cancer.quick.explainer.profile(cancer.example(0))[0]
+    profile = cancer.quick.explainer.profile(cancer.example(0), forecasts=True)[0]
     tags = Tags(html)
     assert profile.text() in tags.words
     assert len(tags.of("svg")) == 2  # wide, and for a phone
@@ -69,14 +72,44 @@ def test_reasons_move_the_row_to_their_answers(client: TestClient, cancer: Serve
         assert "Now the model says <strong>benign" in there.text
 
 
+def test_what_suffices_is_said_where_it_is_proven(client: TestClient, cancer: Served) -> None:
+    enough = cancer.quick.explainer.because(cancer.example(0))[0]
+    for code in ("en", "de"):
+        assert (
+            enough.text(language=code) in Tags(client.get(f"/because?model=cancer95&row=0&language={code}").text).words
+        )
+    sent = client.post("/api/because", json={"row": cancer.example(0), "language": "de"}).json()
+    assert sent == json.loads(enough.to_json(language="de"))
+    black_box = CASES[0].explainer()
+    unproven = client_of(Served("black box", black_box))
+    assert unproven.get("/because?row=0").text.strip() == ""
+    refused = unproven.post("/api/because", json={"row": dict(CASES[0].rows.iloc[0])})
+    assert refused.status_code == 422
+    assert "ReLU network" in refused.json()["error"]
+
+
+def test_pairs_are_those_of_the_scorecard(cancer: Served) -> None:
+    explainer = cancer.quick.explainer
+    card = explainer.profile(cancer.example(0), forecasts=True)[0].scorecard
+    assert card is not None
+    assert card.pairs
+    for pair in card.pairs:
+        sent = pair_points(pair, card, cancer.schema)
+        a, b = card.names[pair.a], card.names[pair.b]
+        assert sent["inputs"] == [f"f{cancer.schema.index(name)}" for name in (a, b)]
+        for i, x in enumerate(sent["values"][0]):
+            for j, y in enumerate(sent["values"][1]):
+                assert sent["points"][i][j] == pytest.approx(card.together(a, x, b, y), abs=0.06)
+
+
 def test_limits_hold_and_names_are_escaped(alone: TestClient, evil: Served) -> None:
     html = alone.get("/alone", params={"row": "0", "freeze": EVIL}).text
     assert f"f{evil.schema.index(EVIL)}" not in points_of(html)["features"]
     assert "<b>" not in html
     assert "<b>" not in alone.get("/reasons?row=0").text
-    for part in ("alone", "reasons"):
-        wrong = alone.get(f"/{part}?row=0&freeze={EVIL}&freeze=age&freeze=home")
-        assert wrong.status_code == 200
+    everything = {"row": "0", "freeze": [EVIL, "age", "home"]}
+    assert "<svg" in alone.get("/alone", params=everything).text
+    assert 'class="button"' not in alone.get("/reasons", params=everything).text
 
 
 def test_points_of_categories_and_dates_are_those_of_the_inputs() -> None:
@@ -100,18 +133,7 @@ def test_points_of_categories_and_dates_are_those_of_the_inputs() -> None:
 def test_a_row_that_does_not_fit_has_no_parts(cancer: Served) -> None:
     rows = pd.DataFrame([{**cancer.example(0), "mitoses": None}])
     client = client_of(Served("unfit", cancer.quick.explainer, rows=rows))
-    for part in ("alone", "reasons"):
+    for part in PARTS:
         answer = client.get(f"/{part}?row=0")
         assert answer.status_code == 200
         assert answer.text.strip() == ""
-
-
-@pytest.mark.parametrize("part", ["alone", "reasons"])
-def test_a_question_that_cannot_be_asked_is_said_once(client: TestClient, part: str) -> None:
-    everything = "&".join(f"freeze={name}" for name in cancer_names(client))
-    answer = client.get(f"/{part}?model=cancer95&row=0&{everything}")
-    assert answer.status_code == 200
-
-
-def cancer_names(client: TestClient) -> list[str]:
-    return [f["name"] for f in client.get("/api/schema").json()["models"][0]["features"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,9 @@ from grace.cli.question import Question, question_options
 from grace.cli.terminal import is_picture, rows_shown, write_picture
 
 if TYPE_CHECKING:
-    from grace.explain.profile import Profile
-    from grace.explain.reasons import Reasons
-    from grace.explain.row_results import RowResults
+    from grace.explain.decisions.profile import Profile
+    from grace.explain.decisions.reasons import Reasons
+    from grace.explain.decisions.row_results import RowResults
 
 MOST = 30  # features of a profile that are printed
 
@@ -30,11 +31,19 @@ language_option = click.option("--language", metavar="CODE", help="The language 
 @click.argument("rows", type=click.Path(exists=True))
 @question_options
 @click.option("--most", type=click.IntRange(min=1), default=MOST, show_default=True, help="Print so many features.")
+@click.option("--forecasts", is_flag=True, help="Also say how well adding up points forecasts other changes.")
 @click.option("--plot", type=click.Path(), help="Draw one row (--row) to FILE.png, .pdf or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one profile after another in a list.")
 @language_option
 def profile(
-    folder: str, rows: str, question: Question, most: int, plot: str | None, as_json: bool, language: str | None
+    folder: str,
+    rows: str,
+    question: Question,
+    most: int,
+    forecasts: bool,
+    plot: str | None,
+    as_json: bool,
+    language: str | None,
 ) -> None:
     """Show what each feature of a row would do alone, while all others stay as they are.
 
@@ -46,13 +55,14 @@ def profile(
     Examples:
       grace profile model/ loans.csv --row 7
       grace profile model/ loans.csv --row 7 --against good --frozen age,sex
+      grace profile model/ loans.csv --row 7 --forecasts
       grace profile model/ loans.csv --row 7 --plot profile.svg
       grace profile model/ loans.csv --json
     """
     if plot is not None and (question.row is None or not is_picture(plot)):
         raise click.BadParameter(f"--plot {plot}: give --row, and a name that ends in .png, .pdf or .svg")
     _check(language)
-    batch = question.ask(folder, rows).profile()
+    batch = question.ask(folder, rows).profile(forecasts=forecasts)
     if plot is not None:
         write_picture(_worded(batch[0], language), Path(plot))
     if as_json:
@@ -68,6 +78,8 @@ def profile(
 @click.option("--max-features", type=int, default=2, show_default=True, help="Sets of at most so many features.")
 @click.option("--seconds", type=float, default=1.0, show_default=True, help="Work on each row.")
 @click.option("--shown", type=int, default=10, show_default=True, help="Sets with values; all are counted.")
+@click.option("--because", is_flag=True, help="Also the features that suffice for the prediction, with proof.")
+@click.option("--smallest", is_flag=True, help="The same, and the fewest of them that there are.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one row after another in a list.")
 @language_option
 def reasons(
@@ -77,6 +89,8 @@ def reasons(
     max_features: int,
     seconds: float,
     shown: int,
+    because: bool,
+    smallest: bool,
     as_json: bool,
     language: str | None,
 ) -> None:
@@ -86,15 +100,25 @@ def reasons(
     and trees, as far as the seconds reach, and said so; of other models, sets are those that a grid of values finds.
     The nearest sets are shown with values.
 
+    With --because, also a few features that entail the prediction: while they stay, nothing that the others do within
+    their ranges changes it, which is proven. For ReLU networks and trees.
+
     \b
     Examples:
       grace reasons model/ loans.csv --row 7
       grace reasons model/ loans.csv --row 7 --max-features 3 --seconds 10
+      grace reasons model/ loans.csv --row 7 --because
       grace reasons model/ loans.csv --row 7 --frozen age,sex --language de
       grace reasons model/ loans.csv --json --shown 0
     """
+    from grace.explain.decisions.row_results import RowResults
+
     _check(language)
-    batch = question.ask(folder, rows).reasons(max_features, seconds=seconds, shown=shown)
+    answers = question.ask(folder, rows)
+    batch = answers.reasons(max_features, seconds=seconds, shown=shown)
+    if because or smallest:
+        enough = answers.because(smallest=smallest, seconds=seconds)
+        batch = RowResults([replace(r, because=b) for r, b in zip(batch, enough, strict=True)], batch.index)
     if as_json:
         click.echo(batch.to_json(language=language))
     else:
@@ -161,3 +185,5 @@ def print_reasons(console: Console, reasons: Reasons) -> None:
     console.print(reasons.text(), highlight=False, markup=False, soft_wrap=True)
     for line in reason_lines(reasons):
         console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    if reasons.because is not None:
+        console.print(reasons.because.text(), highlight=False, markup=False, soft_wrap=True)

@@ -22,9 +22,9 @@ from grace.schema.parsing import comma_separated, read_text
 if TYPE_CHECKING:
     import pandas as pd
 
+    from grace.explain.decisions.profile import Profile
     from grace.explain.explanation import Explanation
     from grace.explain.explanations import Explanations
-    from grace.explain.profile import Profile
     from grace.schema.schema import Schema
     from grace.text.sentence import TextOptions
 

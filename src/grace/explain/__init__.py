@@ -10,9 +10,8 @@ explanation   Explanation, one answer; explanation_json validates its JSON, json
 region        Region, the box around an answer in which the decision is the same
 answer_parts  remarks and records of proofs and misses, read off the arrays of a batch
 diagnosis     why a row has no answer: limits that would have to be lifted
-points        makes scorecards: what each change of a row does alone, chosen pairs, and how well adding up forecasts
-              other edits; scorecard is the result, additive chooses its parts, row_effects and pair_tables hold the
-              arrays, edits draws and weights edits, typical_rows is the forecast without an explanation
+decisions/    how the model decides about a row: profiles, reasons, sufficient reasons
+scorecards/   points of changes, and how well adding them up forecasts the model
 metrics       the paper's measures
 answer_table  a batch as a table, one line per answer
 store         saves and loads explainers; saved_header and saved_files read the files

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.explain.batching import answer_within, queries_so_far, rows_at_once
+from grace.explain.decisions.profile import Profile
+from grace.explain.decisions.reasons import Reasons
+from grace.explain.decisions.row_results import RowResults
+from grace.explain.decisions.sufficient import SufficientReason
 from grace.explain.explanations import Explanations
-from grace.explain.profile import Profile
-from grace.explain.reasons import Reasons
-from grace.explain.row_results import RowResults
 from grace.explain.solve import answer
-from grace.explain.sufficient import SufficientReason
 from grace.methods import METHODS, check_protected
 from grace.models import Model, wrap
 from grace.models.base import checked_scores, device_of

@@ -21,8 +21,8 @@ from grace.text.vocabulary import feature_words, schema_words, with_class_words
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from grace.explain.profile import Profile
-    from grace.explain.reasons import Reasons
+    from grace.explain.decisions.profile import Profile
+    from grace.explain.decisions.reasons import Reasons
     from grace.explain.region import Region
     from grace.pictures.backdrop import Backdrop
 

@@ -31,11 +31,11 @@ from grace.text.vocabulary import class_caption, ranges, with_class_words
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from grace.explain.decisions.profile import Profile
+    from grace.explain.decisions.reasons import Reasons
+    from grace.explain.decisions.row_results import RowResults
+    from grace.explain.decisions.sufficient import SufficientReason
     from grace.explain.explainer import Explainer
-    from grace.explain.profile import Profile
-    from grace.explain.reasons import Reasons
-    from grace.explain.row_results import RowResults
-    from grace.explain.sufficient import SufficientReason
 
 MOST_TOGETHER = 5  # features of a set that may be asked for
 MOST_SHOWN = 1000  # sets of a row whose values may be asked for
@@ -190,14 +190,14 @@ class Explanations:
     def profile(self, *, forecasts: bool = False) -> RowResults[Profile]:
         """What each feature of each row would do alone, over its whole domain: see `Profile`. With `forecasts`, also
         how well adding that up forecasts the model on other changes, which takes some tenths of a second a row."""
-        from grace.explain.profiling import profile_batch
+        from grace.explain.decisions.profiling import profile_batch
 
         return profile_batch(self, forecasts)
 
     def reasons(self, max_features: int = 2, *, seconds: float = 1.0, shown: int = 10) -> RowResults[Reasons]:
         """All minimal sets of at most so many features that can flip each row, with the nearest values of the best: see
         `Reasons`. A row gets so many seconds of work; gamma is not asked for, but noted."""
-        from grace.explain.reasoning import reasons_of_batch
+        from grace.explain.decisions.reasoning import reasons_of_batch
 
         whole_number("max_features", max_features, 1, MOST_TOGETHER)
         whole_number("shown", shown, 0, MOST_SHOWN)
@@ -206,7 +206,7 @@ class Explanations:
     def because(self, *, smallest: bool = False, seconds: float = 1.0) -> RowResults[SufficientReason]:
         """Features that entail the class of each row, whatever the others are, with proof: see `SufficientReason`. None
         can be left out, or, with `smallest`, no fewer do, as far as that is found within so many seconds a row."""
-        from grace.explain.sufficient import sufficient_of_batch
+        from grace.explain.decisions.sufficient import sufficient_of_batch
 
         return sufficient_of_batch(self, seconds, smallest)
 

@@ -12,7 +12,7 @@ deepfool     DeepFool
 backtrack    from a training row back towards x
 ranking/     the order in which features are tried
 polish       makes an answer irreducible, near and short to say; line_search finds the nearest value that works
-profiles     the margin along one feature
+profiles     the margin along one feature; spans are its values that reach the goal, curves all features of a row
 """
 
 from __future__ import annotations

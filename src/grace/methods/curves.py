@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from grace.methods.profiles import _exact, _steps
+from grace.methods.profiles import network_lines, tree_lines
 from grace.models.base import Model, checked_scores
 from grace.models.predictor import tree_ensemble
 from grace.models.relu import relu_network
@@ -100,10 +100,10 @@ def _exact_lines(
     ends = [torch.as_tensor(a)[:, None] for a in (np.tile(low[numbers], n), np.tile(high[numbers], n), value)]
     network, ensemble = relu_network(model), tree_ensemble(model)
     if ensemble is not None:
-        points, scores = _steps(ensemble, model, tensors[0], tensors[1], *ends)
+        points, scores = tree_lines(ensemble, model, tensors[0], tensors[1], *ends)
     else:
         assert network is not None
-        points, scores = _exact(network, tensors[0], tensors[1], *ends)
+        points, scores = network_lines(network, tensors[0], tensors[1], *ends)
     found = (points.cpu().numpy(), scores.cpu().numpy())
     return found[0].reshape(n, k, -1), found[1].reshape(n, k, found[0].shape[1], -1)
 

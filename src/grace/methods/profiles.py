@@ -124,15 +124,15 @@ def score_lines(problem: Problem, rows: Tensor, column: Tensor, linear: bool = T
     low, high = torch.maximum(low, value - room), torch.minimum(high, value + room)
     ensemble = tree_ensemble(problem.model)
     if ensemble is not None:
-        return ScoreLines(*_steps(ensemble, problem.model, rows, column, low, high, value), exact=True, steps=True)
+        return ScoreLines(*tree_lines(ensemble, problem.model, rows, column, low, high, value), exact=True, steps=True)
     network = relu_network(problem.model)
     if network is not None and linear:
-        return ScoreLines(*_exact(network, rows, column, low, high, value), exact=True, steps=False)
+        return ScoreLines(*network_lines(network, rows, column, low, high, value), exact=True, steps=False)
     points = _grid(problem, column, low, high, value)
     return ScoreLines(points, _asked(problem, rows, column, points), exact=False, steps=False)
 
 
-def _exact(
+def network_lines(
     network: ReluNetwork, rows: Tensor, column: Tensor, low: Tensor, high: Tensor, value: Tensor
 ) -> tuple[Tensor, Tensor]:
     """All breakpoints (N, P) and the scores (N, P, classes) there; a row's value may lie outside the range."""
@@ -148,7 +148,7 @@ def _exact(
     return torch.as_tensor(points, device=rows.device), torch.as_tensor(scores, device=rows.device)
 
 
-def _steps(
+def tree_lines(
     ensemble: TreeEnsemble, model: Model, rows: Tensor, column: Tensor, low: Tensor, high: Tensor, value: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Both ends (N, P) of all steps and the scores (N, P, classes) there; a row's value may lie outside the range."""

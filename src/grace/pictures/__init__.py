@@ -28,8 +28,8 @@ from grace.pictures.svg import STYLE, to_svg
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from grace.explain.decisions.profile import Profile
     from grace.explain.explanation import Explanation
-    from grace.explain.profile import Profile
 
 __all__ = [
     "KINDS",

@@ -31,8 +31,8 @@ from grace.text.decisions import cell_words, points_words, towards_words
 from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
-    from grace.explain.profile import FeatureProfile, Profile
-    from grace.explain.row_context import RowContext
+    from grace.explain.decisions.profile import FeatureProfile, Profile
+    from grace.explain.decisions.row_context import RowContext
 
 MARGIN = 24.0
 NARROW = 520.0  # a narrower picture has the names above the strips
@@ -137,7 +137,7 @@ def caption_beside(profile: Profile, known: FeatureProfile, room: float, width: 
     about, grey = profile.about, not known.flips
     lines = name_lines(sentence.heading(known.feature, about.words), room)
     y = CURVE - (8 if len(lines) == 1 else 14)
-    points = points_words(known.most_points, about.words.language)
+    points = best_points(profile, known)
     return [
         *(Text(0, y + 15 * i, s, 12.5, "soft" if grey else "ink", bold=True) for i, s in enumerate(lines)),
         Text(0, y + 2 + 15 * len(lines), fit(cell_words(about, known.name), room, 12), 12, "old"),
@@ -149,8 +149,8 @@ def caption_beside(profile: Profile, known: FeatureProfile, room: float, width: 
 def caption_above(profile: Profile, known: FeatureProfile, width: float) -> tuple[list[Mark], float]:
     """Name, value, points and verdict above the strip, and the y below them."""
     about, grey = profile.about, not known.flips
-    points = points_words(known.most_points, about.words.language)
-    label = f"{points}, {verdict_words(about, known)}" if grey else points
+    points = best_points(profile, known)
+    label = ", ".join(part for part in (points, verdict_words(about, known) if grey else "") if part)
     room = width - text_width(label, 12, not grey) - 16
     lines = name_lines(sentence.heading(known.feature, about.words), room)
     value = cell_words(about, known.name)
@@ -168,6 +168,12 @@ def name_lines(name: str, width: float) -> list[str]:
     """The name of a feature in one line or two."""
     lines = wrap(name, width, 12.5, bold=True)
     return [*lines[:1], *([fit(" ".join(lines[1:]), width, 12.5, bold=True)] if lines[1:] else [])]
+
+
+def best_points(profile: Profile, known: FeatureProfile) -> str:
+    """The points of the best change; none where adding them up does not forecast the model, which the text says."""
+    shown = profile.scorecard is not None or not profile.forecasts
+    return points_words(known.most_points, profile.about.words.language) if shown else ""
 
 
 def verdict_words(about: RowContext, known: FeatureProfile) -> str:

@@ -20,10 +20,10 @@ from grace.text import decisions, languages, sentence
 from grace.text.vocabulary import class_caption
 
 if TYPE_CHECKING:
+    from grace.explain.decisions.profile import Profile
+    from grace.explain.decisions.reasons import Reasons
     from grace.explain.explanation import Change, Explanation
     from grace.explain.explanations import Explanations
-    from grace.explain.profile import Profile
-    from grace.explain.reasons import Reasons
 
 NOTEBOOK_SENTENCES = 5
 WIDE, PHONE = 760.0, 350.0  # widths of a profile's strips

@@ -1,6 +1,7 @@
 """Explanations in words.
 
 sentence    the sentence, notes and reasons of an explanation
+decisions   texts about how a model decides: profiles, reasons, what suffices; decision_facts is their content
 precision   the precision with which a difference is stated
 room        what is said about the region of an answer
 vocabulary  the words of a schema in a language; predicted numbers in words

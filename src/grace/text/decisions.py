@@ -24,11 +24,11 @@ from grace.text.sentence import category, heading, value
 from grace.text.vocabulary import class_caption, class_words, feature_in, predicted, range_words, row_words
 
 if TYPE_CHECKING:
+    from grace.explain.decisions.profile import FeatureProfile, Profile
+    from grace.explain.decisions.reasons import Reasons
+    from grace.explain.decisions.row_context import RowContext
+    from grace.explain.decisions.sufficient import SufficientReason
     from grace.explain.explanation import Explanation
-    from grace.explain.profile import FeatureProfile, Profile
-    from grace.explain.reasons import Reasons
-    from grace.explain.row_context import RowContext
-    from grace.explain.sufficient import SufficientReason
 
 LEAST_POINTS, MOST_POINTS = 5, 999  # of a pair that is said
 PAIRS_SAID = 2

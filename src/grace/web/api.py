@@ -1,4 +1,4 @@
-"""The JSON API: POST /api/predict, /api/explain, /api/profile and /api/reasons, GET /api/schema."""
+"""The JSON API: POST /api/predict, /api/explain, /api/profile, /api/reasons and /api/because, GET /api/schema."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from grace.schema.features import Categorical, Value
 from grace.schema.schema import Schema
 from grace.text import languages
-from grace.web.bodies import TEXT_OPTIONS, Ask, Limited, WhichSets, Why, check_text_options, question
+from grace.web.bodies import TEXT_OPTIONS, Alone, Ask, Enough, WhichSets, Why, check_text_options, question
 from grace.web.rows import read_row
 from grace.web.service import Served, find_model
 from grace.web.state import ALL_STYLES
@@ -86,10 +86,10 @@ def router(models: Mapping[str, Served]) -> APIRouter:
         return JSONResponse(finite({**answer.e.to_dict(), "text": answer.e.text(**text_options)}))
 
     @routes.post("/profile", summary="What each feature of a row would do alone", responses=POST_ERRORS)
-    async def profile(asked: Limited) -> JSONResponse:
+    async def profile(asked: Alone) -> JSONResponse:
         served = find_model(models, asked.model)
         check_text_options({"language": asked.language})
-        found = await served.profile(await asyncio.to_thread(question, asked, served))
+        found = await served.profile(await asyncio.to_thread(question, asked, served), asked.forecasts)
         return JSONResponse(finite(found.to_dict(language=asked.language)))
 
     @routes.post(
@@ -101,6 +101,16 @@ def router(models: Mapping[str, Served]) -> APIRouter:
         size = 2 if asked.max_features is None else asked.max_features
         asked_row = await asyncio.to_thread(question, asked, served)
         found = await served.reasons(asked_row, size, asked.seconds, asked.shown)
+        return JSONResponse(finite(found.to_dict(language=asked.language)))
+
+    @routes.post(
+        "/because", summary="Features that suffice for the prediction, whatever the others are", responses=POST_ERRORS
+    )
+    async def because(asked: Enough) -> JSONResponse:
+        served = find_model(models, asked.model)
+        check_text_options({"language": asked.language})
+        asked_row = await asyncio.to_thread(question, asked, served)
+        found = await served.because(asked_row, asked.smallest, asked.seconds)
         return JSONResponse(finite(found.to_dict(language=asked.language)))
 
     @routes.get("/schema", summary="The columns, classes and words of the models", responses=GET_ERRORS)

@@ -59,7 +59,7 @@ class Ask(BaseModel):
             raise PydanticCustomError("no_number", "input should be a number")
         return value
 
-    @field_validator("impute", "prove", "hedge", mode="before", check_fields=False)
+    @field_validator("impute", "prove", "hedge", "forecasts", "smallest", mode="before", check_fields=False)
     @classmethod
     def _truth(cls, value: Any) -> Any:
         if not isinstance(value, bool):
@@ -124,6 +124,19 @@ class Why(Limited):
     hedge: bool = Field(False, description="Say how sure the model is.")
 
 
+class Alone(Limited):
+    """A row whose profile is asked for. What is left out is as the explainer was saved."""
+
+    forecasts: bool = Field(False, description="Also how well adding up points forecasts other changes of the row.")
+
+
+class Enough(Limited):
+    """A row of which is asked what suffices for its class. What is left out is as the explainer was saved."""
+
+    smallest: bool = Field(False, description="As few features as there can be.")
+    seconds: float = Field(BUDGET, ge=0, le=MAX_BUDGET, description="Seconds of work.")
+
+
 class WhichSets(Limited):
     """A row whose reasons are asked for. What is left out is as the explainer was saved."""
 
@@ -139,7 +152,8 @@ def question(asked: Limited, served: Served) -> RowQuestion:
     schema = served.schema
     row, filled = read_row(schema, asked.row, schema.names if asked.impute else ())
     words = {*TEXT_OPTIONS, "row", "model", "impute", "against", "ranges"}
-    words |= {"max_features", "seconds", "shown"} if isinstance(asked, WhichSets) else set()
+    words |= {"forecasts", "smallest", "seconds", "shown"}
+    words |= {"max_features"} if isinstance(asked, WhichSets) else set()
     limits = {k: v for k, v in asked.model_dump(exclude=words).items() if v is not None}
     for part in ("frozen", "only", "protected", "increase_only", "decrease_only"):
         if part in limits:

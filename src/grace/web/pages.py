@@ -27,12 +27,13 @@ from grace.text import languages
 from grace.text.sentence import TextOptions
 from grace.web import api
 from grace.web.aims import DEFAULT_AIM
+from grace.web.decision_views import MAX_FEATURES, SHOWN
 from grace.web.hosts import Hosts
 from grace.web.messages import message
 from grace.web.middleware import HEADERS, MAX_BYTES, PICTURE_POLICY, CachedStaticFiles, Guard, allowed_methods
 from grace.web.queues import MAX_PER_CLIENT, ClientLimitError, QueueFullError
 from grace.web.rows import parse_table, read_row
-from grace.web.service import Answer, Served
+from grace.web.service import BUDGET, Answer, RowQuestion, Served
 from grace.web.state import State, read_state
 from grace.web.views import Pages
 
@@ -124,6 +125,11 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
         _, state, _ = await pages.read(request)
         return pages.show("reasons.html", await pages.reasons(state))
 
+    @app.get("/because", include_in_schema=False)
+    async def because(request: Request) -> Response:
+        _, state, _ = await pages.read(request)
+        return pages.show("because.html", await pages.because(state))
+
     @app.get("/moved", include_in_schema=False)
     async def moved(request: Request) -> Response:
         _, state, errors = await pages.read(request)
@@ -140,7 +146,7 @@ def create_app(models: Sequence[Served], hosts: Hosts | None = None) -> FastAPI:
             raise state.unfit
         served = offered[state.model]
         found, _ = await pages.full(state)
-        return await download(served, found, kind, state.saying)
+        return await download(served, found, kind, state.saying, state.question(served))
 
     @app.post("/row", include_in_schema=False)
     async def submit_row(request: Request) -> Response:
@@ -226,16 +232,19 @@ def add_error_handlers(app: FastAPI, pages: Pages, hosts: Hosts | None) -> None:
 KINDS = {"json": "application/json", "html": "text/html", "svg": "image/svg+xml", "png": "image/png"}
 
 
-async def download(served: Served, answer: Answer, kind: str, saying: TextOptions) -> Response:
+async def download(served: Served, answer: Answer, kind: str, saying: TextOptions, question: RowQuestion) -> Response:
     """The explanation as a file, in the language of `saying`. PNGs are drawn by the slow worker; JSON keeps the
-    schema's own words."""
+    schema's own words; the HTML page has the profile and the reasons of the row too."""
     e = answer.e if kind == "json" else answer.translated(saying.get("language") or served.schema.language).e
     if kind == "png":
         content: str | bytes = await served.slow.run(lambda _: png(e))
     elif kind == "json":
         content = json.dumps({**e.to_dict(), "text": e.text(**saying)}, ensure_ascii=False, indent=1)
+    elif kind == "html":
+        profile = await served.profile(question, forecasts=True)
+        content = e.to_html(profile=profile, reasons=await served.reasons(question, MAX_FEATURES, BUDGET, SHOWN))
     else:
-        content = e.to_html() if kind == "html" else e.to_svg()
+        content = e.to_svg()
     headers = {"Content-Disposition": f'attachment; filename="why.{kind}"', "Content-Security-Policy": PICTURE_POLICY}
     return Response(content, media_type=KINDS[kind], headers=headers)
 

@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
+from grace.explain.decisions.profile import Profile
+from grace.explain.decisions.reasons import Reasons
+from grace.explain.decisions.sufficient import SufficientReason
 from grace.explain.explainer import Explainer
 from grace.explain.explanation import Explanation
 from grace.explain.explanations import Explanations
-from grace.explain.profile import Profile
-from grace.explain.reasons import Reasons
 from grace.pictures import svg_columns
 from grace.schema.features import Value
 from grace.schema.frames import cell_reprs
@@ -176,10 +177,14 @@ class Served:
         key = question.batch_key
         return await self._cached(question.cache_key, lambda: self.quick.run_batched(explain_batch, question, key))
 
-    async def profile(self, question: RowQuestion) -> Profile:
+    async def profile(self, question: RowQuestion, forecasts: bool) -> Profile:
         """What each feature would do alone, on the slow worker."""
-        key = ("profile", question.cache_key)
-        return await self._cached(key, lambda: self.slow.run(lambda ex: asked(ex, [question]).profile()[0]))
+        key = ("profile", question.cache_key, forecasts)
+
+        def work(explainer: Explainer) -> Profile:
+            return asked(explainer, [question]).profile(forecasts=forecasts)[0]
+
+        return await self._cached(key, lambda: self.slow.run(work))
 
     async def reasons(self, question: RowQuestion, max_features: int, seconds: float, shown: int) -> Reasons:
         """All minimal sets of at most so many features, on the slow worker."""
@@ -187,6 +192,15 @@ class Served:
 
         def work(explainer: Explainer) -> Reasons:
             return asked(explainer, [question]).reasons(max_features, seconds=seconds, shown=shown)[0].computed()
+
+        return await self._cached(key, lambda: self.slow.run(work))
+
+    async def because(self, question: RowQuestion, smallest: bool, seconds: float) -> SufficientReason:
+        """Features that entail the class, on the slow worker."""
+        key = ("because", question.cache_key, smallest, seconds)
+
+        def work(explainer: Explainer) -> SufficientReason:
+            return asked(explainer, [question]).because(smallest=smallest, seconds=seconds)[0]
 
         return await self._cached(key, lambda: self.slow.run(work))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -77,7 +78,7 @@ class Pages:
         parts = await self.answer(state, errors, full=state.more)
         parts |= await self.moved(state, [])
         if state.more:
-            parts |= {**await self.alone(state), **await self.reasons(state)}
+            parts |= {**await self.alone(state), **await self.reasons(state), **await self.because(state)}
         features = [] if state.unfit is not None else cards(served.translated(code), state, parts["e"])
         other_languages = [c for c in languages.names() if c != code]
         parts |= {
@@ -201,7 +202,7 @@ class Pages:
         parts: dict[str, Any] = {**self.common(code), "profile": None}
         try:
             if state.unfit is None:
-                profile = await served.profile(state.question(served))
+                profile = await served.profile(state.question(served), forecasts=True)
                 parts |= alone_parts(profile.in_language(code), served.schema)
         except GraceError as reason:
             parts["alone_error"] = message(reason, code)
@@ -221,6 +222,16 @@ class Pages:
                 parts["reasons"] = {"title": title, "text": found.text(), "lines": lines}
         except GraceError as reason:
             parts["reasons_error"] = message(reason, code)
+        return parts
+
+    async def because(self, state: State) -> dict[str, Any]:
+        """The values of what suffices for the prediction; none for a model about which nothing can be proven."""
+        served, code = self.models[state.model], self.code(state)
+        parts: dict[str, Any] = {**self.common(code), "because": None}
+        with suppress(GraceError):
+            if state.unfit is None:
+                found = await served.because(state.question(served), smallest=False, seconds=BUDGET)
+                parts["because"] = found.text(language=code)
         return parts
 
     def remedies(self, state: State, e: Explanation) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ import numpy as np
 from grace.errors import GraceError
 from grace.experiments.reproduction import reading
 from grace.explain.explainer import Explainer
-from grace.explain.typical_rows import typical_row
+from grace.explain.scorecards.typical_rows import typical_row
 from grace.schema.features import Bools, Categorical, Floats, Numeric, Value
 from grace.schema.formatting import decimal
 from grace.schema.schema import Schema

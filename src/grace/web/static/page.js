@@ -91,9 +91,13 @@ function arrange() {
 }
 
 // the points of moved values, along the profile that came with the answer; null where nothing is known
+function numberOf(curve, text) {
+  return curve.date ? Date.parse(text.length > 10 ? `${text}Z` : text) / 864e5 : Number(text);
+}
+
 function pointsOf(curve, text) {
   if (curve.kind === "categories") return curve.points[curve.values.indexOf(text)] ?? null;
-  const value = curve.date ? Date.parse(text.length > 10 ? `${text}Z` : text) / 864e5 : Number(text);
+  const value = numberOf(curve, text);
   const { values, points } = curve;
   const last = values.length - 1;
   if (text === "" || !(value >= values[0] && value <= values[last])) return null;
@@ -108,28 +112,51 @@ function signed(points) {
   return whole > 0 ? `+${whole}` : whole < 0 ? `\u2212${-whole}` : "0";
 }
 
+// the weights of the values of a pair's table for what an input holds: of two neighbours, of the same category
+function weights(values, text, curve) {
+  if (curve.kind === "categories") return values.map(v => Number(v === text));
+  const value = numberOf(curve, text);
+  const at = Math.max(0, values.findLastIndex(v => v <= value));
+  const after = Math.min(at + 1, values.length - 1);
+  const wide = values[after] - values[at];
+  const share = wide > 0 ? Math.min(1, Math.max(0, (value - values[at]) / wide)) : 0;
+  return values.map((_, i) => (i === at ? 1 - share : 0) + (i === after ? share : 0));
+}
+
+// what the moved values are worth together: their sum, what pairs bring beyond it, and what so many changes count
+function together(data, moved) {
+  const keys = Object.keys(moved);
+  let sum = keys.reduce((all, key) => all + moved[key].points, 0);
+  for (const { inputs, values, points } of data.pairs) {
+    if (!inputs.every(key => key in moved)) continue;
+    const [a, b] = inputs.map((key, i) => weights(values[i], moved[key].text, data.features[key]));
+    a.forEach((x, i) => b.forEach((y, j) => (sum += x * y * points[i][j])));
+  }
+  return keys.length > 1 ? sum * data.factor * (keys.length / 2) ** data.growth : sum;
+}
+
 function score() {
-  const data = document.getElementById("points");
-  const { features, words } = data ? JSON.parse(data.dataset.points) : { features: {}, words: {} };
-  let total = 0;
-  let count = 0;
+  const place = document.getElementById("points");
+  const data = place ? JSON.parse(place.dataset.points) : { features: {} };
+  const moved = {};
   for (const card of all(".card")) {
-    const input = card.querySelector("[data-own]");
-    const curve = features[card.dataset.key];
-    const points = curve && isMoved(card) ? pointsOf(curve, input.value) : null;
+    const key = card.dataset.key;
+    const text = card.querySelector("[data-own]").value;
+    const points = key in data.features && isMoved(card) ? pointsOf(data.features[key], text) : null;
     const badge = card.querySelector(".points");
     badge.textContent = "";
     if (points === null) continue;
+    moved[key] = { points, text };
     const said = signed(points);
-    badge.textContent = words[/^\D?1$/.test(said) ? "point" : "points"].replace("{n}", said);
+    badge.textContent = data.words[/^\D?1$/.test(said) ? "point" : "points"].replace("{n}", said);
     badge.classList.toggle("enough", points >= 100);
-    total += points;
-    count += 1;
   }
   const sum = document.getElementById("total");
   if (!sum) return;
-  sum.hidden = count === 0;
-  sum.textContent = count ? words.total.replace("{n}", signed(total)) : "";
+  sum.hidden = Object.keys(moved).length === 0;
+  if (sum.hidden) return;
+  const total = together(data, moved);
+  sum.textContent = data.words.total.replace("{n}", signed(total));
   sum.classList.toggle("enough", total >= 100);
 }
 
@@ -145,8 +172,9 @@ function speak() {
 
 document.body.addEventListener("htmx:afterSettle", event => {
   if (event.target.closest("#moved")) return; // nothing moves under a hand on a slider
-  arrange();
   score();
+  if (event.target.closest("#alone, #reasons, #because")) return;
+  arrange();
   speak();
 });
 

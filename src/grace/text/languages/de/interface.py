@@ -134,8 +134,10 @@ PAGE = {
     "looking_alone": "Was jedes Merkmal allein bewirkt, wird berechnet …",
     "looking_reasons": "Alle Gründe werden gesucht …",
     "reasons_hint": "Jeder davon ändert die Zeile dorthin:",
-    "points_total": "Punkte zusammengezählt: {n}; 100 erreichen {after}. Zusammen können Merkmale mehr oder weniger "
-    "bewirken.",
+    "looking_because": "Gesucht wird, was dafür genügt …",
+    "suffices": "Was dafür genügt",
+    "points_total": "Punkte zusammen: {n}; 100 erreichen {after}. Eine Prognose, richtig bei {right} von 100 "
+    "Änderungen.",
 }
 
 PICTURES = {

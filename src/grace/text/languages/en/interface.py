@@ -133,7 +133,9 @@ PAGE = {
     "looking_alone": "Looking at what each feature does alone …",
     "looking_reasons": "Looking for all the reasons …",
     "reasons_hint": "Each of these moves the row there:",
-    "points_total": "Points added up: {n}; 100 reach {after}. Together, features may add more or less.",
+    "looking_because": "Looking for what suffices …",
+    "suffices": "What suffices for it",
+    "points_total": "Points together: {n}; 100 reach {after}. A forecast, right for {right} of 100 changes.",
 }
 
 PICTURES = {

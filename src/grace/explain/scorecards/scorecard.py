@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from grace.errors import GraceError
-from grace.explain.additive import counted
-from grace.explain.edits import Ints
-from grace.explain.pair_tables import grid_weights, looked_up
+from grace.explain.scorecards.additive import counted
+from grace.explain.scorecards.edits import Ints
+from grace.explain.scorecards.pair_tables import grid_weights, looked_up
 from grace.methods.curves import interpolate
 from grace.schema.features import Floats, Value
 
@@ -120,9 +120,13 @@ class Scorecard:
         found = [self._interaction(p, edit[None]) for p in self.pairs if {p.a, p.b} == {i, j}]
         return float(self._points(sum(found, np.zeros((1, len(self.start)))))[0])
 
+    def pair_points(self, pair: Pair) -> Floats:
+        """The table (g, h) of a pair in points."""
+        return self._points(pair.table)
+
     def strongest(self, pair: Pair) -> tuple[Value, Value, float]:
         """The two values of a pair whose points together differ most from those alone, and by how much."""
-        points = self._points(pair.table)
+        points = self.pair_points(pair)
         a, b = np.unravel_index(np.abs(points).argmax(), points.shape)
         values = (self._cell(j, grid[at]) for j, grid, at in ((pair.a, pair.values_a, a), (pair.b, pair.values_b, b)))
         return (*values, float(points[a, b]))  # type: ignore[return-value]

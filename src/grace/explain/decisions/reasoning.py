@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from grace.explain.batching import QueryCount
+from grace.explain.decisions.profile import CANNOT, FLIPS, FeatureProfile, Profile
+from grace.explain.decisions.profiling import profile_batch
+from grace.explain.decisions.questions import on_cpu, problem_of, settings_of_call
+from grace.explain.decisions.reasons import Reason, Reasons
+from grace.explain.decisions.row_context import row_contexts
+from grace.explain.decisions.row_results import RowResults
 from grace.explain.explanation import Explanation
 from grace.explain.explanations import Explanations
-from grace.explain.profile import CANNOT, FLIPS, FeatureProfile, Profile
-from grace.explain.profiling import profile_batch
-from grace.explain.questions import on_cpu, problem_of, settings_of_call
-from grace.explain.reasons import Reason, Reasons
-from grace.explain.row_context import row_contexts
-from grace.explain.row_results import RowResults
 from grace.explain.solve import answer
 from grace.methods import ALL, METHODS, Method
 from grace.methods.compiled.threads import over_tasks

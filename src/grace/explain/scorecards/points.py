@@ -13,13 +13,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from grace.explain.additive import Fit, Rule, Terms, fit, right
-from grace.explain.edits import Draw, Edits, Ints, balanced_edits
 from grace.explain.explainer import Explainer
-from grace.explain.pair_tables import GRID, grids, pairs_of, row_grids, tried_rows
-from grace.explain.row_effects import RowEffects, curves_at, in_scale, scales_of
-from grace.explain.scorecard import Figure, Pair, Scorecard
-from grace.explain.typical_rows import TypicalRows
+from grace.explain.scorecards.additive import Fit, Rule, Terms, fit, right
+from grace.explain.scorecards.edits import Draw, Edits, Ints, balanced_edits
+from grace.explain.scorecards.pair_tables import GRID, grids, pairs_of, row_grids, tried_rows
+from grace.explain.scorecards.row_effects import RowEffects, curves_at, in_scale, scales_of
+from grace.explain.scorecards.scorecard import Figure, Pair, Scorecard
+from grace.explain.scorecards.typical_rows import TypicalRows
 from grace.methods.curves import curves_of, decisive
 from grace.models.predictor import Predictor, tree_ensemble
 from grace.models.relu import relu_network

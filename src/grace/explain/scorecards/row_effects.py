@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from grace.explain.additive import Terms
-from grace.explain.edits import Edits, Ints
-from grace.explain.pair_tables import grid_weights, interactions, looked_up
+from grace.explain.scorecards.additive import Terms
+from grace.explain.scorecards.edits import Edits, Ints
+from grace.explain.scorecards.pair_tables import grid_weights, interactions, looked_up
 from grace.methods.curves import Curves, interpolate
 from grace.models.base import Model
 from grace.models.relu import relu_network

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from grace.explain.answer_parts import cell_of
-from grace.explain.points import scorecards
-from grace.explain.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, UNDECIDED, FeatureProfile, Profile
-from grace.explain.questions import on_cpu, problem_of
-from grace.explain.row_context import RowContext, row_contexts
-from grace.explain.row_results import RowResults
-from grace.explain.scorecard import Scorecard
+from grace.explain.decisions.profile import CANNOT, FIXED, FLIPS, NONE_FOUND, UNDECIDED, FeatureProfile, Profile
+from grace.explain.decisions.questions import on_cpu, problem_of
+from grace.explain.decisions.row_context import RowContext, row_contexts
+from grace.explain.decisions.row_results import RowResults
+from grace.explain.scorecards.points import scorecards
+from grace.explain.scorecards.scorecard import Scorecard
 from grace.methods.profiles import ScoreLines, score_lines
 from grace.methods.spans import reaching_spans, sayable
 from grace.problem.goal import Between, ClassGoal

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from grace.errors import GraceError
+from grace.explain.decisions.row_context import RowContext
 from grace.explain.json_text import indented
-from grace.explain.row_context import RowContext
-from grace.explain.scorecard import Scorecard
+from grace.explain.scorecards.scorecard import Scorecard
 from grace.schema.features import Feature, Value
 from grace.text import decisions
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from grace.errors import GraceError
+from grace.explain.decisions.questions import problem_of
+from grace.explain.decisions.row_context import RowContext, row_contexts
+from grace.explain.decisions.row_results import RowResults
 from grace.explain.json_text import indented
-from grace.explain.questions import problem_of
-from grace.explain.row_context import RowContext, row_contexts
-from grace.explain.row_results import RowResults
 from grace.methods.compiled.threads import over_tasks
 from grace.problem.goal import ClassGoal, Flip
 from grace.problem.problem import Problem

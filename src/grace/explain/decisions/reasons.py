@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from grace.explain.decisions.row_context import RowContext
+from grace.explain.decisions.sufficient import SufficientReason
 from grace.explain.explanation import Explanation
 from grace.explain.json_text import indented
-from grace.explain.row_context import RowContext
 from grace.text import decisions
 
 
@@ -46,6 +47,8 @@ class Reasons:
     complete_to: int
     free: tuple[str, ...]
     """The features that may change."""
+    because: SufficientReason | None = None
+    """The features that suffice for the prediction, if they were asked for."""
 
     @property
     def complete(self) -> bool:
@@ -83,7 +86,8 @@ class Reasons:
         sets = (
             r if r.explanation is None else replace(r, explanation=r.explanation.in_language(code)) for r in self.sets
         )
-        return replace(self, about=self.about.in_language(code), sets=tuple(sets))
+        because = None if self.because is None else self.because.in_language(code)
+        return replace(self, about=self.about.in_language(code), sets=tuple(sets), because=because)
 
     def computed(self) -> Reasons:
         """These reasons, with the deferred fields of their explanations computed now, see `Explanation.computed`."""
@@ -104,6 +108,7 @@ class Reasons:
             "in_all": list(self.in_all),
             "in_none": list(self.in_none),
             "sets": [reason.to_dict() for reason in self.sets],
+            **({} if self.because is None else {"because": self.because.to_dict(language=language)}),
         }
 
     def _repr_html_(self) -> str:

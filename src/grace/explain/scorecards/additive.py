@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from grace.explain.edits import Edits, Ints
+from grace.explain.scorecards.edits import Edits, Ints
 from grace.schema.features import Floats
 
 GROWTHS = (0.0, -0.4, -0.2, 0.2, 0.4)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from grace.explain.additive import Rule
-from grace.explain.edits import Edits, Ints
+from grace.explain.scorecards.additive import Rule
+from grace.explain.scorecards.edits import Edits, Ints
 from grace.schema.features import Bools, Categorical, Feature, Floats
 
 
