@@ -12,8 +12,8 @@ import torch
 import grace
 from decision_cases import network_case, tree_case
 from decision_reference import AllRows
-from grace.explain.profile import Profile
-from grace.explain.reasons import Reasons
+from grace.explain.decisions.profile import Profile
+from grace.explain.decisions.reasons import Reasons
 from grids import explainer_of, grid
 from subsets import first
 
