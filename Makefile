@@ -28,6 +28,7 @@ bench: .venv/.all  ## redo the tables in docs/ (more than an hour)
 	$(BIN)/python benchmarks/realism.py
 	$(BIN)/python benchmarks/forecast.py
 	$(BIN)/python benchmarks/steady.py
+	$(BIN)/python benchmarks/decisions.py
 	$(BIN)/python benchmarks/mixed.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/speed.py --peers

@@ -10,7 +10,7 @@ distance_bound  a lower bound on the distance of answers
 trees           the same for tree ensembles, by the branch and bound of `methods.trees`
 boxes           whether a model decides the same everywhere in a box; tree_boxes for trees, compiled.boxes for networks
 regions         grows such boxes around answers
-sets            whether changes to some features alone reach a goal; minimal_sets finds all that do, sufficient
-                what entails a prediction
+sets            whether changes to some features alone reach a goal, set_boxes of all of them at once; minimal_sets
+                finds all that do, sufficient what entails a prediction
 warm_up         compiles what a model needs before the first question
 """
