@@ -149,13 +149,13 @@ def peers() -> str:
 
 XReason (Ignatiev, Izza, Stuckey and Marques-Silva, "Using MaxSAT for efficient explanations of tree ensembles", AAAI
 2022) publishes boosted trees, test instances, and logs of its runs: the size and seconds of one minimal sufficient
-reason of each instance, by an SMT solver and by MaxSAT (github.com/alexeyignatiev/xreason, folder `aaai22`). With a copy
-of that repository, `python benchmarks/xreason.py` rebuilds the same trees from their text dumps and asks about the
-same instances, with no limit to any feature. Its times are those of its logs, on its machine; ours are one core's own work on ours, so that only orders of magnitude can be
-compared. Means over the first instances of each log, as many as were done in a quarter of a minute with ten seconds of
-work for each; *minimal* is the share for which that sufficed. *Smallest* is `smallest=True` within ten seconds: its
-mean size, and the share that is proven to be the smallest. On tables with 30 features and more, MaxSAT is mostly
-faster.
+reason of each instance, by an SMT solver and by MaxSAT (github.com/alexeyignatiev/xreason, folder `aaai22`). With a
+copy of that repository, `python benchmarks/xreason.py` rebuilds the same trees from their text dumps and asks about the
+same instances, with no limit to any feature. Its times are those of its logs, on its machine; ours are one core's own
+work on ours, so that only orders of magnitude can be compared. Means over the first instances of each log, as many as
+were done in a quarter of a minute with ten seconds of work for each; *minimal* is the share for which that sufficed.
+*Smallest* is `smallest=True` within ten seconds: its mean size, and the share that is proven to be the smallest. On
+tables with 30 features and more, MaxSAT is mostly faster.
 
 {shown}
 """
