@@ -91,7 +91,9 @@ class SampledBoxes(BoxChecker):
 
     def _grid(self, low: Floats, high: Floats, k: int) -> Floats:
         """Points (m, P, d) of boxes in which k numbers move."""
-        levels = 1 if k == 0 else int(POINTS ** (1 / k) + 1e-9)
+        if k == 0:
+            return low[:, None].copy()
+        levels = int(POINTS ** (1 / k) + 1e-9)
         shares = np.stack(np.meshgrid(*[np.linspace(0, 1, levels)] * k, indexing="ij"), axis=-1).reshape(-1, k)
         columns = np.nonzero(high > low)[1].reshape(-1, k)
         rows = np.repeat(low[:, None], len(shares), axis=1)
