@@ -120,7 +120,7 @@ def alone(lines: pd.DataFrame) -> str:
     for method in (m for m in lines.method.unique() if m != "search"):
         ratio = times[method] / times["search"]
         by, words = (1 / ratio, "faster than") if (ratio < 1).all() else (ratio, "the time of")
-        said.append(f"{method}: {by.min():.2g} to {by.max():.2g} times {words} the search")
+        said.append(f"{method}: {by.min():.3g} to {by.max():.3g} times {words} the search")
     return "; ".join(said)
 
 
