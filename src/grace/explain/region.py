@@ -16,7 +16,7 @@ from grace.proofs.regions import Regions, regions_of
 from grace.schema.features import Categorical, Value
 from grace.schema.parsing import Bound, fitted
 from grace.schema.schema import Schema
-from grace.text.vocabulary import Range
+from grace.text.vocabulary import Range, range_ends
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
@@ -99,10 +99,8 @@ def decision_goal(
     """The decision at each contrastive row as a goal: its class, or its target range."""
     if target_ranges is None:
         return Against(explainer.tensor(answers.after[here]).argmax(dim=1), 0.0, explainer.model.shift)
-    low = [-torch.inf if r["low"] is None else r["low"] for r in target_ranges[here]]
-    high = [torch.inf if r["high"] is None else r["high"] for r in target_ranges[here]]
-    ends = explainer.tensor(np.array([low, high]))
-    return Between(ends[0], ends[1], explainer.spread())
+    ends = explainer.tensor(np.array([range_ends(r) for r in target_ranges[here]]).reshape(-1, 2))
+    return Between(ends[:, 0], ends[:, 1], explainer.spread())
 
 
 def regions_of_answers(

@@ -17,7 +17,7 @@ from grace.methods.profiles import ScoreLines
 from grace.problem.decimals import Decimals, digits_of
 from grace.problem.goal import Against, Between, Flip, Goal, logit
 from grace.problem.problem import Problem
-from grace.schema.features import Bools, Floats
+from grace.schema.features import Floats
 
 MORE_DIGITS = 6  # that the end of an interval may get if nothing coarser lies in it
 
@@ -28,9 +28,6 @@ class Spans(NamedTuple):
     line: np.ndarray
     low: Floats
     high: Floats
-
-    def at(self, index: np.ndarray) -> Spans:
-        return Spans(*(part[index] for part in self))
 
 
 class Linear(NamedTuple):
@@ -48,7 +45,7 @@ def linear_parts(goal: Goal, scores: Tensor, tolerance: float) -> Linear | None:
         return Linear((parts - tolerance).cpu().numpy(), True)
     if not isinstance(goal, Flip | Against):
         return None
-    classes, two = scores.shape[2], scores.shape[2] == 2
+    two = scores.shape[2] == 2
     if goal.confidence > 0 and not two:
         return None
     own = goal.original if isinstance(goal, Flip) else goal.wanted
@@ -63,7 +60,6 @@ def linear_parts(goal: Goal, scores: Tensor, tolerance: float) -> Linear | None:
         leads = torch.cat([leads, (leads.amin(dim=2) + more)[:, :, None]], dim=2)
     elif not every:
         leads = torch.where(torch.isposinf(leads), -torch.inf, leads)
-    assert classes <= leads.shape[2]
     return Linear(leads.cpu().numpy(), every)
 
 
@@ -129,10 +125,10 @@ def _merged(points: Floats, low: Floats, high: Floats) -> Spans:
     return Spans(line[starts], begin[starts], np.maximum.reduceat(end, starts))
 
 
-def sayable(problem: Problem, column: np.ndarray, spans: Spans) -> tuple[Spans, Bools]:
+def sayable(problem: Problem, column: np.ndarray, spans: Spans) -> Spans:
     """The spans of lines along features (N,) with their ends rounded inwards to the decimals of the text, and more
-    where nothing coarser lies within; ends of the domain stay as they are. Of whole numbers, those that contain any.
-    Also which spans (M,) contain a number that can be said at all; the others are left out."""
+    where nothing coarser lies within; ends of the domain stay as they are. Spans
+    without a number that can be said, or a whole one, are left out."""
     which = column[spans.line]
     whole = problem.space.is_integer.cpu().numpy()[which]
     bottom, top = (side.cpu().numpy()[spans.line, which] for side in (problem.low, problem.high))
@@ -150,4 +146,4 @@ def sayable(problem: Problem, column: np.ndarray, spans: Spans) -> tuple[Spans, 
         first, last = np.where(fits, begin, first), np.where(fits, end, last)
         said |= fits
     kept = np.flatnonzero(said)
-    return Spans(spans.line[kept], first[kept], last[kept]), said
+    return Spans(spans.line[kept], first[kept], last[kept])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -63,7 +63,7 @@ class _Release:
         if fewest is None:
             return found
         kept = tuple(j for j in reversed(self.features) if j in fewest)
-        return SufficientSet(kept, (), smallest=True) if len(kept) < len(found.kept) else _as_smallest(found)
+        return SufficientSet(kept, (), smallest=True) if len(kept) < len(found.kept) else replace(found, smallest=True)
 
     def _minimal(self) -> SufficientSet:
         alone = [j for j in self.features if self._ask([j], len(self.features))[0] == FOUND]
@@ -127,10 +127,6 @@ class _Release:
             if note:
                 self.counterexamples.append(self.last)
         return status, row
-
-
-def _as_smallest(found: SufficientSet) -> SufficientSet:
-    return SufficientSet(found.kept, (), smallest=True)
 
 
 def hitting_set(features: Sequence[int], sets: Iterable[frozenset[int]]) -> frozenset[int]:

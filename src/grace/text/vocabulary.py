@@ -38,10 +38,15 @@ def _finite(end: float) -> float | None:
     return float(end) if np.isfinite(end) else None
 
 
+def range_ends(requested: Range) -> tuple[float, float]:
+    """The ends of a range; infinite if unbounded."""
+    low, high = requested["low"], requested["high"]
+    return -np.inf if low is None else low, np.inf if high is None else high
+
+
 def depth_inside(scores: Floats, requested: Range) -> Floats:
     """The distance of predictions from the nearer end of a range; negative outside."""
-    low = -np.inf if requested["low"] is None else requested["low"]
-    high = np.inf if requested["high"] is None else requested["high"]
+    low, high = range_ends(requested)
     return np.minimum(scores - low, high - scores)
 
 

@@ -22,6 +22,7 @@ from grace.problem.problem import Problem
 from grace.proofs.prover import FOUND, PROVEN
 from grace.proofs.sets import set_prover
 from grace.schema.features import Categorical, Feature, Floats, Value
+from grace.text.vocabulary import range_ends
 
 if TYPE_CHECKING:
     from grace.explain.explanations import Explanations
@@ -57,11 +58,7 @@ def with_scorecards(batch: Explanations, profiles: list[Profile], towards: np.nd
     a, target = batch.answers, None
     original = a.before.argmax(axis=1)
     if batch.target_ranges is not None:
-        ends = [
-            [-np.inf if r["low"] is None else r["low"], np.inf if r["high"] is None else r["high"]]
-            for r in batch.target_ranges
-        ]
-        low, high = np.array(ends, dtype=np.float64).T
+        low, high = np.array([range_ends(r) for r in batch.target_ranges], dtype=np.float64).reshape(-1, 2).T
         target, original = (low, high), np.zeros(len(profiles), dtype=np.int64)
     asked = np.flatnonzero(~a.trivial)
     target = None if target is None else (target[0][asked], target[1][asked])
@@ -91,6 +88,7 @@ class _Part:
         self.spans: dict[tuple[int, int], list[tuple[float, float]]] = {}
         self.chosen: dict[tuple[int, int], list[int]] = {}
         scores = problem.scores(problem.rows)
+        self.own = scores.argmax(dim=1)
         self.start = self._lead(scores[:, None], torch.arange(len(problem)))[:, 0]
         self._numbers()
         for j in problem.space.categorical:
@@ -102,11 +100,8 @@ class _Part:
         are no such two classes."""
         goal = self.problem.goal
         if isinstance(goal, ClassGoal) and scores.shape[2] == self.problem.model.width:
-            own = self.problem.scores(self.problem.rows).argmax(dim=1)[row]
-            pair = torch.stack([torch.from_numpy(self.towards)[row], own], dim=1)[:, None].expand(
-                -1, scores.shape[1], 2
-            )
-            ahead = scores.gather(2, pair)
+            pair = torch.stack([torch.from_numpy(self.towards)[row], self.own[row]], dim=1)
+            ahead = scores.gather(2, pair[:, None].expand(-1, scores.shape[1], 2))
             return (ahead[..., 0] - ahead[..., 1]).cpu().numpy()
         return goal.select(row).margin(scores).cpu().numpy()
 
@@ -125,7 +120,7 @@ class _Part:
         part = self.problem.select(row)
         lines = self._confirmed(part, column, score_lines(part, part.rows, column))
         goal, at = part.goal, (row.tolist(), column.tolist())
-        spans, _ = sayable(part, column.numpy(), reaching_spans(lines, goal, self.problem.model.tolerance))
+        spans = sayable(part, column.numpy(), reaching_spans(lines, goal, self.problem.model.tolerance))
         keep = self._checked(part, column, spans)
         for n, low, high in zip(*(list(s[keep]) for s in spans), strict=True):
             self.spans.setdefault((at[0][n], at[1][n]), []).append((float(low), float(high)))

@@ -16,7 +16,6 @@ from grace.explain.decisions.profile import CANNOT, FLIPS, FeatureProfile, Profi
 from grace.explain.decisions.profiling import profile_batch
 from grace.explain.decisions.questions import on_cpu, problem_of, settings_of_call
 from grace.explain.decisions.reasons import Reason, Reasons
-from grace.explain.decisions.row_context import row_contexts
 from grace.explain.decisions.row_results import RowResults
 from grace.explain.explanation import Explanation
 from grace.explain.explanations import Explanations
@@ -50,14 +49,14 @@ def reasons_of_batch(batch: Explanations, max_features: int, seconds: float, sho
     names, conflict = batch.schema.names, batch.explainer._view.conflict(batch.call["gamma"]).cpu().numpy()
     free = problem.free.cpu().numpy()
     out = []
-    for i, about in enumerate(row_contexts(batch)):
+    for i, profile in enumerate(profiles):
         sets = found.get(i, MinimalSets(complete_to=0))
         known = values.get(i, {})
         ordered = [*known, *(s for s in sets.sets if s not in known)]
         open_sets = [set(s) for s in sets.undecided]
         out.append(
             Reasons(
-                about=about,
+                about=profile.about,
                 sets=tuple(
                     Reason(
                         features=tuple(names[j] for j in s),
@@ -197,6 +196,6 @@ def _nearest_first(problem: Problem, i: int, sets: MinimalSets) -> list[tuple[tu
         return []
     rows = torch.from_numpy(np.stack(list(sets.sets.values()))).to(problem.rows)
     far = problem.space.distance(problem.rows[i].expand_as(rows), rows).tolist()
-    order = sorted(range(len(rows)), key=lambda n: (len(list(sets.sets)[n]), far[n]))
     known = list(sets.sets.items())
+    order = sorted(range(len(rows)), key=lambda n: (len(known[n][0]), far[n]))
     return [known[n] for n in order]
