@@ -5,13 +5,29 @@ open ones may move too, anywhere within their limits. Every tree is followed int
 of the best leaves that need no open feature, over all trees, bounds what the moved features reach by themselves. What
 leaves that need open features would bring beyond that is shared out to these features, so that the shares of the
 features of a leaf add up to at least what it brings: the best r features then bring at most the sum of their shares.
+
+Most trees do not split on any of the few features that are moved. What such a tree brings by single open features is
+the same as for the row itself, and is remembered.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.trees.regions import MOVED, OPEN, SPLITS, VISITS, Region, Terms, at_most, below, of_leaf, terms_of
+from grace.methods.trees.regions import (
+    LIMITS,
+    MARK,
+    MOVED,
+    OPEN,
+    SPLITS,
+    VISITS,
+    Region,
+    Terms,
+    at_most,
+    below,
+    of_leaf,
+    terms_of,
+)
 from grace.models.compiled import Floats, compiled, inlined
 from grace.models.trees.compiled import Trees, goes_left
 
@@ -126,9 +142,9 @@ def with_open(trees: Trees, t: int, terms: Terms, x: Floats, more: int, base: fl
 
 @compiled
 def with_one_open(trees: Trees, t: int, terms: Terms, x: Floats, base: float, r: Region) -> None:
-    """What each open feature alone brings in a tree beyond `base` is added to the gains: the best of the leaves that
-    need it. The same as `with_open` and `share_out` for one feature."""
-    stack, which, low, high, found, top = r.stack, r.size, r.path_low, r.path_high, 0, 0
+    """The share of each open feature alone in what a tree brings beyond `base`: the best of the leaves that need it.
+    The same as `with_open` and `share_out` for one feature."""
+    stack, which, low, high, top = r.stack, r.size, r.path_low, r.path_high, 0
     stack[0], which[0] = trees.roots[t], -1
     while top >= 0:
         node, moves, since, until = stack[top], which[top], low[top, 0], high[top, 0]
@@ -140,11 +156,7 @@ def with_one_open(trees: Trees, t: int, terms: Terms, x: Floats, base: float, r:
             f = trees.feature[node]
             if f < 0:
                 if moves >= 0:
-                    brings = of_leaf(trees, t, node, terms) - base
-                    if r.share[moves] == 0.0:
-                        r.needs[found] = moves
-                        found += 1
-                    r.share[moves] = max(r.share[moves], brings)
+                    r.share[moves] = max(r.share[moves], of_leaf(trees, t, node, terms) - base)
                 break
             at, category, status = trees.threshold[node], trees.members[node] >= 0, r.status[f]
             if f != moves and status != MOVED:
@@ -175,10 +187,6 @@ def with_one_open(trees: Trees, t: int, terms: Terms, x: Floats, base: float, r:
                 node, since = trees.right[node], max(since, at) if narrows else since
             else:
                 break
-    for place in range(found):
-        f = r.needs[place]
-        r.gain[f] += r.share[f]
-        r.share[f] = 0.0
 
 
 @inlined
@@ -204,24 +212,67 @@ def share_out(found: int, more: int, r: Region) -> None:
 
 
 @compiled
-def bound(trees: Trees, functional: Floats, x: Floats, more: int, collect: bool, r: Region) -> tuple[float, float]:
+def bound(
+    trees: Trees, functional: Floats, x: Floats, more: int, collect: bool, q: int, r: Region
+) -> tuple[float, float]:  # fmt: skip
     """The largest and the smallest value of a functional that needs no open feature, summed over trees; what up to so
-    many open features bring beyond is left in `gain`."""
-    largest = smallest = 0.0
-    for c in range(len(functional)):
-        largest += functional[c] * trees.base[c]
-    smallest, terms = largest, terms_of(functional)
-    r.counts[SPLITS] = 0
-    for f in range(len(r.gain)):
-        r.gain[f] = 0.0
+    many open features bring beyond is left in `gain`. If `remember` was called for functional q, trees that do not
+    split on a moved feature are not followed again, unless several open ones may move; q is -1 if it was not."""
+    largest, smallest, terms = begin_bound(trees, functional, r)
+    known = q >= 0 and q < len(r.held) and more <= 1 and r.held[q] == r.counts[LIMITS]
     for t in range(len(trees.roots)):
         only = trees.output[t]
         if only >= 0 and functional[only] == 0.0:
+            continue
+        if known and r.touched[t] != r.counts[MARK]:
+            largest, smallest = largest + r.value[q, t], smallest + r.value[q, t]
+            if more == 1:
+                for use in range(trees.uses.begins[t], trees.uses.begins[t + 1]):
+                    r.gain[trees.uses.features[use]] += r.single[q, use]
             continue
         high, low = without_open(trees, t, terms, x, collect, r)
         largest, smallest = largest + high, smallest + low
         if more == 1:
             with_one_open(trees, t, terms, x, high, r)
+            for use in range(trees.uses.begins[t], trees.uses.begins[t + 1]):
+                f = trees.uses.features[use]
+                r.gain[f] += r.share[f]
+                r.share[f] = 0.0
         elif more > 1:
             share_out(with_open(trees, t, terms, x, more, high, r), more, r)
     return largest, smallest
+
+
+@compiled
+def remember(trees: Trees, functional: Floats, x: Floats, q: int, r: Region) -> None:
+    """The bound of the row itself with one open feature, none being moved, of which each tree's part is remembered as
+    that of functional q."""
+    _, _, terms = begin_bound(trees, functional, r)
+    for t in range(len(trees.roots)):
+        only = trees.output[t]
+        if only >= 0 and functional[only] == 0.0:
+            continue
+        high, _ = without_open(trees, t, terms, x, False, r)
+        with_one_open(trees, t, terms, x, high, r)
+        if q < len(r.held):
+            r.value[q, t] = high
+        for use in range(trees.uses.begins[t], trees.uses.begins[t + 1]):
+            f = trees.uses.features[use]
+            if q < len(r.held):
+                r.single[q, use] = r.share[f]
+            r.gain[f] += r.share[f]
+            r.share[f] = 0.0
+    if q < len(r.held):
+        r.held[q] = r.counts[LIMITS]
+
+
+@inlined
+def begin_bound(trees: Trees, functional: Floats, r: Region) -> tuple[float, float, Terms]:
+    """What a functional is without any tree, twice, and its terms; no gains and no thresholds yet."""
+    base = 0.0
+    for c in range(len(functional)):
+        base += functional[c] * trees.base[c]
+    r.counts[SPLITS] = 0
+    for f in range(len(r.gain)):
+        r.gain[f] = 0.0
+    return base, base, terms_of(functional)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table
-from grace.methods.trees.bounds import bound
+from grace.methods.trees.bounds import bound, remember
 from grace.methods.trees.margins import Aims, lead_of, logit_of
-from grace.methods.trees.regions import FIXED, MOVED, OPEN, SPLITS, VISITS, above, below
+from grace.methods.trees.regions import FIXED, LIMITS, MARK, MOVED, OPEN, SPLITS, VISITS, above, below
 from grace.methods.trees.search_nodes import (
     CROWDED,
     LOST,
@@ -53,9 +53,9 @@ def begin_row(trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, 
     # the order of features: by what each brings to the first functional of the group that is nearest to the goal
     for f in range(len(x)):
         s.root_gain[f] = 0.0
-        s.region.status[f] = OPEN if s.free[f] else FIXED
+    open_all(s)
     for q in range(aims.functional.shape[1]):
-        bound(trees, aims.functional[aims.kind[i], q], x, 1, False, s.region)
+        remember(trees, aims.functional[aims.kind[i], q], x, q, s.region)
         for f in range(len(x)):
             s.root_gain[f] = max(s.root_gain[f], s.region.gain[f])
     for f in range(len(x)):
@@ -91,10 +91,14 @@ def process(
     """Bound a node; drop it, take its values as an answer, or replace it by others."""
     r, d, kind = s.region, table.rows.shape[1], aims.kind[i]
     count, left, group = s.moved[node], s.left[node], s.group[node]
-    set_status(table, i, node, s)
+    set_status(trees, table, i, node, s)
     tightest, sure, mixed, apart = np.inf, True, -1, 0.0
     for q in range(aims.groups[group], aims.groups[group + 1]):
-        high, low = bound(trees, aims.functional[kind, q], table.rows[i], left, count > 0, r)
+        if left <= 1 and q < len(r.held) and r.held[q] != r.counts[LIMITS]:  # the limits are narrower by now
+            open_all(s)
+            remember(trees, aims.functional[kind, q], table.rows[i], q, r)
+            set_status(trees, table, i, node, s)
+        high, low = bound(trees, aims.functional[kind, q], table.rows[i], left, count > 0, q, r)
         high, low = high + aims.constant[i, q], low + aims.constant[i, q]
         room = high - aims.excluded[i, q] + best_gains(r.gain, r.status, left, s.key)
         if not room >= 0.0:
@@ -130,7 +134,7 @@ def process(
     verdict = ACCEPTED if sure else IN_DOUBT if mixed < 0 else DIVIDED
     if verdict == DIVIDED:
         if mixed < aims.groups[group + 1] - 1:  # the thresholds of a later functional were collected last
-            bound(trees, aims.functional[kind, mixed], table.rows[i], 0, True, r)
+            bound(trees, aims.functional[kind, mixed], table.rows[i], 0, True, mixed, r)
     elif aims.contested:
         verdict = contest(trees, aims, columns, table, i, group, node, verdict, s)
     if verdict == ACCEPTED:
@@ -161,7 +165,7 @@ def contest(
         for c in range(len(s.sums)):
             s.line[c] = 0.0
         s.line[winner], s.line[k] = aims.weight[winner], -aims.weight[k]
-        high, low = bound(trees, s.line, table.rows[i], 0, True, s.region)
+        high, low = bound(trees, s.line, table.rows[i], 0, True, -1, s.region)
         apart = aims.shift[k] - aims.shift[winner]
         if high + apart < aims.behind:
             return DROPPED
@@ -173,14 +177,24 @@ def contest(
 
 
 @inlined
-def set_status(table: Table, i: int, node: int, s: Search) -> None:
-    """Which features move in a node and which may."""
+def open_all(s: Search) -> None:
+    """No feature is moved, and all that are free may be."""
+    for f in range(len(s.free)):
+        s.region.status[f] = OPEN if s.free[f] else FIXED
+
+
+@inlined
+def set_status(trees: Trees, table: Table, i: int, node: int, s: Search) -> None:
+    """Which features move in a node and which may, and which trees split on those that do."""
     r, count, left = s.region, s.moved[node], s.left[node]
+    r.counts[MARK] += 1
     for f in range(len(r.status)):
         r.status[f] = OPEN if left > 0 and s.free[f] and s.rank[f] > s.last[node] else FIXED
     for p in range(count):
         j = s.feature[node, p]
         r.status[j], r.low[j], r.high[j] = MOVED, s.low[node, p], s.high[node, p]
+        for use in range(trees.uses.tree_begins[j], trees.uses.tree_begins[j + 1]):
+            r.touched[trees.uses.trees[use]] = r.counts[MARK]
         if left > 0:
             for f in range(len(r.status)):
                 if table.conflict[j, f] and r.status[f] == OPEN:

@@ -12,6 +12,9 @@ from grace.models.trees.compiled import Trees
 FIXED, MOVED, OPEN = 0, 1, 2
 VISITS = 0  # in `Region.counts`: nodes of trees that were looked at
 SPLITS = 1  # thresholds that were collected
+LIMITS = 2  # how often the limits of open numbers were set
+MARK = 3  # what `touched` is for the trees that split on a moved feature
+HELD = 16  # functionals of which the trees of the row itself are remembered
 
 
 class Region(NamedTuple):
@@ -23,7 +26,7 @@ class Region(NamedTuple):
     high: Floats
     least: Floats  # (d,) the limits of open numbers
     most: Floats
-    counts: Ints  # (2,)
+    counts: Ints  # (4,)
     stack: Ints  # (D + 2,) nodes to visit,
     size: Ints  # (D + 2,) how many open features lead there,
     path: Ints  # (D + 2, K) which,
@@ -37,6 +40,10 @@ class Region(NamedTuple):
     split_feature: Ints  # (S,) thresholds within the ranges of moved features,
     split_at: Floats  # (S,)
     split_weight: Floats  # (S,) and how far apart the leaves are between which they decide
+    touched: Ints  # (T,)
+    held: Ints  # (H,) the limits for which trees of the row itself are remembered, for each functional:
+    value: Floats  # (H, T) their values,
+    single: Floats  # (H, U) and what each feature of each tree brings alone
 
 
 def region(trees: Trees, d: int, most: int) -> Region:
@@ -45,14 +52,14 @@ def region(trees: Trees, d: int, most: int) -> Region:
     def whole(*shape: int) -> Ints:
         return np.zeros(shape, dtype=np.int64)
 
-    splits = 4096
+    splits, held = 4096, min(HELD, len(trees.base) ** 2)
     return Region(
         status=whole(d),
         low=np.zeros(d),
         high=np.zeros(d),
         least=np.zeros(d),
         most=np.zeros(d),
-        counts=whole(2),
+        counts=whole(4),
         stack=whole(deep),
         size=whole(deep),
         path=whole(deep, k),
@@ -66,6 +73,10 @@ def region(trees: Trees, d: int, most: int) -> Region:
         split_feature=whole(splits),
         split_at=np.zeros(splits),
         split_weight=np.zeros(splits),
+        touched=whole(len(trees.roots)),
+        held=whole(held),
+        value=np.zeros((held, len(trees.roots))),
+        single=np.zeros((held, len(trees.uses.features))),
     )
 
 

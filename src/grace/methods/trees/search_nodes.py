@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of, said_within
-from grace.methods.trees.regions import SPLITS, Region, below, region
+from grace.methods.trees.regions import LIMITS, SPLITS, Region, below, region
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees
 
@@ -101,6 +101,7 @@ def limit_moves(columns: Columns, table: Table, i: int, s: Search) -> None:
     """Limits of each feature: those of the row, and no farther than the best answer costs."""
     r, x, cost = s.region, table.rows[i], s.best[0]
     reach = np.sqrt(cost) if columns.norm == 2.0 else cost
+    r.counts[LIMITS] += 1
     for f in range(len(x)):
         low, high = table.low[i, f], table.high[i, f]
         if columns.begins[f + 1] == columns.begins[f] and reach < np.inf and columns.weight[f] > 0.0:

@@ -9,6 +9,15 @@ import numpy as np
 from grace.models.compiled import Bools, Floats, Ints, compiled
 
 
+class Uses(NamedTuple):
+    """Which of T trees split on which of d features; S pairs of them."""
+
+    begins: Ints  # (T + 1,) where the features of each tree begin
+    features: Ints  # (S,)
+    tree_begins: Ints  # (d + 1,) where the trees of each feature begin
+    trees: Ints  # (S,)
+
+
 class Trees(NamedTuple):
     """N nodes of T trees with k sums. A number goes left if it is below the threshold; a category by its code."""
 
@@ -28,6 +37,7 @@ class Trees(NamedTuple):
     missing: Floats  # (d,) the number that stands for a missing cell; NaN where there is none
     depth: int  # of the deepest tree
     leaves: int  # of the largest tree
+    uses: Uses
 
 
 def trees_of(
@@ -74,7 +84,20 @@ def trees_of(
         missing=missing,
         depth=depth,
         leaves=leaves,
+        uses=_uses_of(owner[feature >= 0], feature[feature >= 0], len(roots), len(missing)),
     )
+
+
+def _uses_of(tree: Ints, feature: Ints, trees: int, d: int) -> Uses:
+    """From the tree and the feature of each split."""
+    pairs = np.unique(tree * d + feature)
+    tree, feature = pairs // d, pairs % d
+    by_feature = np.argsort(feature, kind="stable")
+
+    def begins(of: Ints, count: int) -> Ints:
+        return np.searchsorted(of, np.arange(count + 1)).astype(np.int64)
+
+    return Uses(begins(tree, trees), feature, begins(feature[by_feature], d), tree[by_feature])
 
 
 @compiled

@@ -61,7 +61,7 @@ class TreeEnsemble:
         if self.calibration is not None:
             low, high = (side[self.trees.roots, -1].sum() for side in (self.trees.lowest, self.trees.highest))
             digest.update(self.calibrated(self.trees.base[-1] + np.linspace(low, high, 257)).tobytes())
-        for part in self.trees:
+        for part in self.trees[:-1]:  # which features a tree uses follows from its nodes
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
 
