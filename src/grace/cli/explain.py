@@ -162,9 +162,9 @@ def explain(
 def keep_extra_columns(frame: pd.DataFrame, schema: Schema, ids: tuple[str, ...], path: str) -> pd.DataFrame:
     """The table without extra columns, except those that --id names; all are kept if it names none."""
     from grace.schema.frames import join_first
-    from grace.schema.groups import extra_columns
+    from grace.schema.groups import layout_of
 
-    extra = extra_columns(schema, frame)
+    extra = layout_of(schema, frame).extra
     selected = comma_separated(ids)
     for name in selected:
         if name not in frame.columns:

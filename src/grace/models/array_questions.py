@@ -97,7 +97,7 @@ def _asked(model: Any, task: str) -> Callable[[Any], Any] | None:
     library, kind = type(model).__module__.split(".")[0], type(model).__name__
     method = "predict" if task == "regression" else "predict_proba"
     if library == "xgboost" and kind.startswith("XGB"):
-        return getattr(model, method, None)
+        return _of_xgboost(model, getattr(model, method, None))
     if library == "lightgbm" and kind.startswith("LGBM"):
         return model.booster_.predict  # type: ignore[no-any-return]
     if library == "catboost" and kind in CATBOOST and not model.get_cat_feature_indices():
@@ -107,6 +107,21 @@ def _asked(model: Any, task: str) -> Callable[[Any], Any] | None:
     if own(model, "sklearn", (*TREES, *STAGES, *HISTOGRAMS)) and getattr(model, "_preprocessor", None) is None:
         return getattr(nameless(model), method, None)
     return None
+
+
+def _of_xgboost(model: Any, usual: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """What `predict_proba` or `predict` of XGBoost does in the end, without what they do around it, where all trees
+    count; otherwise they themselves."""
+    if usual is None or model.booster == "gblinear":
+        return usual
+
+    def ask(rows: Floats) -> Any:
+        if getattr(model, "best_iteration", None) is not None:
+            return usual(rows)
+        out = model.get_booster().inplace_predict(rows, missing=model.missing, validate_features=False)
+        return np.stack([1 - out, out], axis=1) if hasattr(model, "classes_") and out.ndim == 1 else out
+
+    return ask
 
 
 def _encoding(model: Any) -> Preprocessing | None:

@@ -61,6 +61,7 @@ OUTPUTS = ("probabilities", "logits", "labels", "numbers")
 INPUTS = ("frame", "array")
 LEAST = 1e-12  # the smallest probability above zero
 MOST_ROWS = 1 << 16  # in one call
+FEW = 4  # rows among which equal ones are not looked for
 STEPS = (0.1, 0.5, 2.0)  # of a spread: tried one after another for slopes, until one shows a difference
 
 
@@ -126,6 +127,8 @@ class Predictor(Model):
         values = np.ascontiguousarray(rows.detach().cpu().numpy())
         if len(values) == 0:
             return torch.zeros(0, self.width, dtype=torch.float64)
+        if len(values) <= FEW:
+            return torch.as_tensor(self._answers(way, self._ask(way.ask, values)))
         keys = values.view(np.dtype((np.void, values.dtype.itemsize * values.shape[1])))[:, 0]
         _, first, place = np.unique(keys, return_index=True, return_inverse=True)
         parts = [
@@ -139,15 +142,15 @@ class Predictor(Model):
         if self.trees is None or self.trees.calibration is not None or self.task == "regression":
             return self.scores(rows)
         sums = self.trees.sums(rows.numpy())
-        scores = torch.from_numpy(self.scores_from(self.trees.predicted(sums)))
-        lead = scores.topk(2, dim=1).values
+        values = self.scores_from(self.trees.predicted(sums))
+        lead = np.partition(values, -2, axis=1)[:, -2:]
         slack = self.trees.slack(self.tolerance)
         if self.cutoffs is not None:  # what is at a cut-off leads by twice the tolerance
             slack = self.trees.slack(2 * self.tolerance, float(np.exp(min(self.cutoffs.shifts))))
-        close = lead[:, 0] - lead[:, 1] <= slack
-        if bool(close.any()):
-            scores[close] = self.scores(rows[close])
-        return scores
+        close = lead[:, 1] - lead[:, 0] <= slack
+        if close.any():
+            values[close] = self.scores(rows[torch.from_numpy(close)]).numpy()
+        return torch.from_numpy(values)
 
     def _ask(self, ask: Callable[[Any], Any], rows: Floats) -> Any:
         """The raw answers, or one clear line of what went wrong."""

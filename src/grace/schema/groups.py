@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
 from grace.schema.features import Categorical, Feature, Floats, Numeric, columns_of
-from grace.schema.frames import cell_repr, cell_reprs, join_first, numbers
+from grace.schema.frames import cell_repr, cell_reprs, join_first, no_duplicates, numbers
 
 if TYPE_CHECKING:
     from grace.schema.schema import Schema
@@ -74,16 +74,37 @@ def needed_columns(schema: Schema, given: Container[str]) -> list[str]:
     return [c for f in schema.features for c in ([f.name] if f.name in given else columns_of(f))]
 
 
-def extra_columns(schema: Schema, frame: pd.DataFrame) -> list[str]:
-    """The columns of a frame that are neither features nor the target."""
-    given = frame.columns.tolist()
-    known = {*needed_columns(schema, set(given)), schema.target}
-    return [c for c in given if c not in known]
+class Layout(NamedTuple):
+    """Where the columns that hold the features stand in a frame, and its columns that are neither these nor the
+    target."""
+
+    positions: list[int]
+    extra: list[str]
+
+
+def layout_of(schema: Schema, frame: pd.DataFrame) -> Layout:
+    """Of the columns that hold the features; remembered for frames with the same columns, such as single rows of one
+    frame. An error names a column that is missing or occurs twice."""
+    columns = frame.columns
+    last: tuple[pd.Index[str], Layout] | None = schema.__dict__.get("_layout")
+    if last is not None and last[0] is columns:
+        return last[1]
+    given = columns.tolist()  # several times faster than list()
+    no_duplicates(given, "column")
+    position = {column: i for i, column in enumerate(given)}
+    names = needed_columns(schema, position)
+    for name in names:
+        if name not in position:
+            raise GraceError(f"column {name!r} is missing from the rows; the model needs {join_first(names)}")
+    known = {*names, schema.target}
+    layout = Layout([position[name] for name in names], [c for c in given if c not in known])
+    schema.__dict__["_layout"] = columns, layout
+    return layout
 
 
 def extra_of(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame | None:
     """These columns, or None: selecting none is slow for a single row."""
-    names = extra_columns(schema, frame)
+    names = layout_of(schema, frame).extra
     return frame[names] if names else None
 
 

@@ -20,8 +20,8 @@ from grace.schema.columns import decode_column, encode_column, plain_cells
 from grace.schema.domains import Domain, tail_of
 from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.formatting import schema_lines
-from grace.schema.frames import as_frame, cell_repr, cell_reprs, join_first, no_duplicates
-from grace.schema.groups import cells_of, columns_from, group_feature, needed_columns
+from grace.schema.frames import as_frame, cell_repr, cell_reprs, no_duplicates
+from grace.schema.groups import cells_of, columns_from, group_feature, layout_of
 from grace.schema.limits import constrained
 from grace.schema.parsing import record
 from grace.schema.rules import Rule, Ruling, rule_to_json, rules_from, rules_of
@@ -163,15 +163,7 @@ class Schema:
         frame = as_frame(rows, self.columns)
         if len(frame) == 0:
             raise GraceError("there are no rows: the table is empty")
-        given = frame.columns.tolist()  # several times faster than list()
-        no_duplicates(given, "column")
-        known = set(given)
-        names = needed_columns(self, known)
-        for name in names:
-            if name not in known:
-                raise GraceError(f"column {name!r} is missing from the rows; the model needs {join_first(names)}")
-        position = {column: i for i, column in enumerate(given)}
-        positions = [position[name] for name in names]  # selection by name would take milliseconds
+        positions = layout_of(self, frame).positions  # selection by name would take milliseconds
         plain_rows = plain_cells(frame, positions, self.features)
         if plain_rows is not None:
             return plain_rows
