@@ -153,3 +153,21 @@ def test_wrong_codes_are_noticed() -> None:
         other = replace(found, prepare=replace(found.prepare, tables=((place, codes[order]),)))
         model.array_question = lambda *_, other=other: other
         assert (model._asked_by_array(rows, scores) is other) == kept
+
+
+@pytest.mark.parametrize("rounds", [None, 2])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_xgboost_with_and_without_early_stopping(classes: int, rounds: int | None) -> None:
+    table = frame(False).drop(columns="kind")
+    labels = np.digitize(table.b + table.c, np.linspace(-0.5, 1.5, classes + 1)[1:-1])
+    estimator = boosted("xgboost", learning_rate=1.0, early_stopping_rounds=rounds)
+    estimator.set_params(n_estimators=30)
+    noise = np.random.default_rng(1).integers(0, classes, 60)
+    estimator.fit(table[60:], labels[60:], eval_set=[(table[:60], noise)], verbose=False)
+    model = grace.Explainer(estimator, table).model
+    assert isinstance(model, Predictor)
+    assert model._by_array is not None
+    rows = model.schema.encode(table)
+    np.testing.assert_array_equal(model.responses(rows)[:, -1], estimator.predict_proba(table)[:, -1])
+    if rounds is not None:
+        assert estimator.best_iteration < 29

@@ -497,3 +497,13 @@ def test_as_many_categories_as_allowed() -> None:
     feature = infer([f"v{i}" for i in range(MAX_CATEGORIES)])
     assert isinstance(feature, Categorical)
     assert len(feature.categories) == MAX_CATEGORIES
+
+
+def test_columns_in_any_order_after_frames_with_the_same_columns() -> None:
+    schema = Schema.infer(FRAME, "y")
+    columns = FRAME.drop(columns="y")
+    expected = schema.encode(columns)
+    for frame in (columns, columns.iloc[[1]], columns[columns.columns[::-1]], columns.assign(id=1), columns.iloc[[1]]):
+        assert np.array_equal(schema.encode(frame), expected[: len(frame)] if len(frame) > 1 else expected[[1]])
+    with pytest.raises(GraceError, match="column 'age' is missing"):
+        schema.encode(columns.drop(columns="age"))
