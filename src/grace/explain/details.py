@@ -67,6 +67,18 @@ class Details:
     def spans(self, i: int, rank: int, answers: Answers) -> tuple[Floats, list[int]]:
         """The spans (d, 2) of row i, and the columns of its changes that are brittle; see `spans_of`."""
         block, at = divmod(i, SPAN_BLOCK)
+        spans, brittle = self._spans_of_block(block, rank, answers)
+        return spans[at], brittle.get(at, [])
+
+    def brittle(self, rank: int, answers: Answers) -> dict[int, list[int]]:
+        """The columns of brittle changes, for each row that has any."""
+        out = {}
+        for block in range(-(-len(answers.rows) // SPAN_BLOCK)):
+            found = self._spans_of_block(block, rank, answers)[1]
+            out.update({block * SPAN_BLOCK + at: columns for at, columns in found.items()})
+        return out
+
+    def _spans_of_block(self, block: int, rank: int, answers: Answers) -> tuple[Floats, dict[int, list[int]]]:
         if (block, rank) not in self._spans:
             here = slice(block * SPAN_BLOCK, (block + 1) * SPAN_BLOCK)
             shape = answers.contrast[here].shape
@@ -77,8 +89,7 @@ class Details:
                     lambda: spans_of_answers(batch.explainer, batch.schema, answers, here, batch.target_ranges)
                 )
             self._spans[block, rank] = found[0], columns_by_row(found[1])
-        spans, brittle = self._spans[block, rank]
-        return spans[at], brittle.get(at, [])
+        return self._spans[block, rank]
 
     def region(self, i: int, rank: int, answers: Answers, columns: Sequence[int], reader: CellReader) -> Region | None:
         """The region of row i, whose changed columns are given; None if it is unknown."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from grace.explain.answer_table import answer_table, extra_cells
+from grace.explain.batch_texts import texts
 from grace.explain.batching import QueryCount
 from grace.explain.details import Details
 from grace.explain.explanation import Explanation
@@ -149,7 +150,7 @@ class Explanations:
         """The explanation of row i. Makes no model calls: the fields that need some are computed when one of them is
         first read, for all answers to the row together."""
         i = range(len(self))[i]
-        first, *others = self._ranked
+        first, *others = self.ranked
         fields, read_row = first.fields(i), partial(first.shared.reader.row, self.answers.rows[i])
         if not others:
             return Explanation.deferred(partial(first.deferred, i, fields["proof"]), read_row, fields)
@@ -160,7 +161,7 @@ class Explanations:
         return several[0]
 
     @cached_property
-    def _ranked(self) -> list[Ranked]:
+    def ranked(self) -> list[Ranked]:
         """The first answers, then the alternatives."""
         shared = SharedParts(self)
         return [Ranked(self, shared, rank, a) for rank, a in enumerate((self.answers, *self.answers.alternatives))]
@@ -209,6 +210,10 @@ class Explanations:
         from grace.explain.decisions.sufficient import sufficient_of_batch
 
         return sufficient_of_batch(self, seconds, smallest)
+
+    def texts(self, **how: Unpack[TextOptions]) -> list[str]:
+        """The sentence of each row; `how` are arguments of `Explanation.text`."""
+        return texts(self.ranked[0], range(len(self)), how)
 
     def to_frame(self, **how: Unpack[TextOptions]) -> pd.DataFrame:
         """One line per answer, see `answer_table`; `how` are arguments of `Explanation.text`."""
