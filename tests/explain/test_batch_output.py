@@ -166,3 +166,10 @@ def test_sentences_of_the_batch_are_those_of_its_rows(case: str, how: dict[str, 
     assert frame["changes"].tolist() == [e.predicate for e in lines]
     language = how.get("language", "en")
     assert frame["notes"].tolist() == ["; ".join(sentence.notes(e, language)) for e in lines]
+
+
+@pytest.mark.parametrize("how", HOW[:2], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_json_of_the_batch_is_that_of_its_records(case: str, how: dict[str, Any]) -> None:
+    batch = both(case)[0]
+    assert batch.to_json(**how) == json.dumps(list(batch.to_dicts(**how)), ensure_ascii=False, indent=1)

@@ -39,7 +39,7 @@ def texts(ranked: Ranked, rows: Sequence[int], how: TextOptions) -> list[str]:
 
 def notes(ranked: Ranked, rows: Sequence[int], language: str | None) -> list[str]:
     """The notes of each of some rows as one cell."""
-    if ranked.asked or _is_limited(ranked):
+    if ranked.asked or is_limited(ranked):
         return [notes_cell(ranked.explanation(i), language) for i in rows]
     batch = ranked.batch
     said = Notes(ranked, language or batch.schema.language)
@@ -81,7 +81,7 @@ class Notes:
         return self._features[name]
 
 
-def _is_limited(ranked: Ranked) -> bool:
+def is_limited(ranked: Ranked) -> bool:
     """Whether the order matters in which a black box is asked about the rows."""
     return ranked.batch.calls_left is not None
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from grace.explain.shared_parts import CellReader
 
 Result = TypeVar("Result")
+Rows = npt.NDArray[np.int64]
 SPAN_BLOCK = 256  # rows whose spans are computed together
 REGION_BLOCK = 16  # rows whose regions are
 BRITTLE = 0.01  # spreads beyond the new value within which a brittle change misses the goal
@@ -69,6 +71,15 @@ class Details:
         block, at = divmod(i, SPAN_BLOCK)
         spans, brittle = self._spans_of_block(block, rank, answers)
         return spans[at], brittle.get(at, [])
+
+    def spans_at(self, rank: int, answers: Answers, row: Rows, column: Rows) -> Floats:
+        """The spans (m, 2) of changed cells, which are sorted by row."""
+        out = np.full((len(row), 2), np.nan)
+        for block in np.unique(row // SPAN_BLOCK).tolist():
+            begin, end = np.searchsorted(row, [block * SPAN_BLOCK, (block + 1) * SPAN_BLOCK])
+            spans = self._spans_of_block(block, rank, answers)[0]
+            out[begin:end] = spans[row[begin:end] - block * SPAN_BLOCK, column[begin:end]]
+        return out
 
     def brittle(self, rank: int, answers: Answers) -> dict[int, list[int]]:
         """The columns of brittle changes, for each row that has any."""

@@ -85,7 +85,7 @@ class Ranked:
         if batch.target_ranges is None and model.has_probabilities:
             scores = model.probabilities(scores[0]), model.probabilities(scores[1])
         self.before, self.after = scores
-        self._checks = {name: passed.tolist() for name, passed in answers.checks.items()}
+        self.checks = {name: passed.tolist() for name, passed in answers.checks.items()}
         self.asked = bool((answers.proof != NOT_ASKED).any())
 
     @cached_property
@@ -107,12 +107,12 @@ class Ranked:
         return Changes(batch.schema, self.shared.reader, a.rows, np.where(a.followed, a.contrast, a.rows))
 
     @cached_property
-    def _typical(self) -> tuple[list[int], list[int], list[float]]:
+    def medians(self) -> tuple[list[int], list[int], list[float]]:
         """Medians of the new class: the start of each row, and column and median of each that is known."""
-        medians = self.batch.details.class_medians(self.rank, self.answers)
-        row, column = np.nonzero(~np.isnan(medians))
-        starts = np.searchsorted(row, np.arange(len(medians) + 1))
-        return starts.tolist(), column.tolist(), medians[row, column].tolist()
+        known = self.batch.details.class_medians(self.rank, self.answers)
+        row, column = np.nonzero(~np.isnan(known))
+        starts = np.searchsorted(row, np.arange(len(known) + 1))
+        return starts.tolist(), column.tolist(), known[row, column].tolist()
 
     def predictions(self, i: int) -> tuple[Any, ...]:
         """The predicted classes of row i, or its predicted numbers, before and after the changes."""
@@ -135,7 +135,7 @@ class Ranked:
             "after": tuple(self.after[i].tolist()) if sure else (),
             "success": self.success[i],
             "proof": proof_record(batch, i, self.answers) if self.asked else None,
-            "checks": {name: passed[i] for name, passed in self._checks.items()},
+            "checks": {name: passed[i] for name, passed in self.checks.items()},
             "distance": self.distance[i],
             "wanted": None if batch.target_ranges is None else batch.target_ranges[i],
             "alternatives": (),
@@ -149,7 +149,7 @@ class Ranked:
         spans, brittle = batch.details.spans(i, self.rank, self.answers)
         miss = None if self.success[i] else self.shared.miss(i)
         noted = self.shared.remarks(i, brittle)
-        starts, columns, medians = self._typical
+        starts, columns, medians = self.medians
         here = range(starts[i], starts[i + 1])
         return {
             "changes": self.changes.of(i, spans),
