@@ -49,6 +49,7 @@ def main() -> None:
     timed("model calls", lambda: [e.computed() for e in batch], 1)
     timed("indexing", lambda: list(batch), args.repeat)
     timed("text", lambda: [e.text() for e in batch], args.repeat)
+    timed("texts", batch.texts, args.repeat)
     timed("to_frame", batch.to_frame, args.repeat)
     timed("to_json", batch.to_json, args.repeat)
 

@@ -68,6 +68,12 @@ def page(out: Path) -> str:
             "Warm, from a DataFrame to an answer.",
             {"data": "data", "method": "method", "rows": "rows", "median_ms": "median ms"},
         ),
+        "output": (
+            "Sentences, tables and JSON",
+            "Answers a second, on one core: test rows drawn again, by the search with default settings. The ranges in "
+            "which answers stay the same, for which the model is asked, are computed before.",
+            {"data": "data", "rows": "rows", "texts": "`texts()`", "frame": "`to_frame()`", "json": "`to_json()`"},
+        ),
         "peers": (
             "Beside other libraries",
             "The same rows of the same networks, 1–99 % ranges. The others take rows one by one; the search is asked "

@@ -16,6 +16,7 @@ from torch import nn
 
 import grace
 from grace.explain.json_text import Shared, indented, unshared
+from grace.text import sentence
 
 RNG = np.random.default_rng(3)
 N = 120
@@ -152,3 +153,23 @@ def test_many_classes_and_equal_rows() -> None:
 def test_json_text_is_that_of_the_standard_library(value: Any) -> None:
     assert indented(value) == json.dumps(value, ensure_ascii=False, indent=1)
     assert json.dumps(unshared(value)) == json.dumps(value)
+
+
+@pytest.mark.parametrize("how", [*HOW, {"style": "exact"}, {"style": "auto", "language": "de"}], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_sentences_of_the_batch_are_those_of_its_rows(case: str, how: dict[str, Any]) -> None:
+    batch = both(case)[0]
+    assert batch.texts(**how) == [e.text(**how) for e in batch]
+    lines = [other for e in batch for other in (e, *e.alternatives)]
+    frame = batch.to_frame(**how)
+    assert frame["text"].tolist() == [e.text(**how) for e in lines]
+    assert frame["changes"].tolist() == [e.predicate for e in lines]
+    language = how.get("language", "en")
+    assert frame["notes"].tolist() == ["; ".join(sentence.notes(e, language)) for e in lines]
+
+
+@pytest.mark.parametrize("how", HOW[:2], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_json_of_the_batch_is_that_of_its_records(case: str, how: dict[str, Any]) -> None:
+    batch = both(case)[0]
+    assert batch.to_json(**how) == json.dumps(list(batch.to_dicts(**how)), ensure_ascii=False, indent=1)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from pandas.api.extensions import take
 
+from grace.explain.batch_texts import notes, texts
 from grace.problem.answers import Answers
 from grace.schema.columns import decode_column
 from grace.schema.features import Bools, Categorical, Feature, Floats, plain
-from grace.text import sentence
 
 if TYPE_CHECKING:
-    from grace.explain.explanation import Explanation
     from grace.explain.explanations import Explanations
+    from grace.explain.ranked import Ranked
     from grace.text.sentence import TextOptions
 
+Cell = TypeVar("Cell")
 Positions = npt.NDArray[np.int64]
 ROW = "row"  # name of the index of the table
 COLUMNS = (
@@ -34,10 +36,8 @@ def answer_lines(answers: Answers) -> tuple[Answers, Positions, Positions]:
     """All answers sorted by row, then rank, with the position of the row and the rank (from 1) of each. A row without
     an answer has one line."""
     every = (answers, *answers.alternatives)
-    chosen = [np.flatnonzero(a.success | (i == 0)) for i, a in enumerate(every)]
-    rows = np.concatenate(chosen)
-    order = np.argsort(rows, kind="stable")
-    rows = rows[order]
+    chosen, order = _in_lines(answers)
+    rows = np.concatenate(chosen)[order]
     rank = np.arange(len(rows)) - np.searchsorted(rows, rows) + 1
     if len(every) == 1:
         return answers, rows, rank
@@ -45,14 +45,19 @@ def answer_lines(answers: Answers) -> tuple[Answers, Positions, Positions]:
     return lines.select(order), rows, rank
 
 
-def in_lines(batch: Iterable[Explanation]) -> Iterator[Explanation]:
-    """The explanations of a batch in the order of `answer_lines`."""
-    return (e for first in batch for e in (first, *first.alternatives))
+def _in_lines(answers: Answers) -> tuple[list[Positions], Positions]:
+    """The rows that have a line for their answer of each rank, and the order of all these lines by row."""
+    every = (answers, *answers.alternatives)
+    chosen = [np.flatnonzero(a.success | (i == 0)) for i, a in enumerate(every)]
+    return chosen, np.argsort(np.concatenate(chosen), kind="stable")
 
 
-def notes_cell(e: Explanation, language: str | None = None) -> str:
-    """The notes of an answer as one cell, in a language or in that of the explanation."""
-    return "; ".join(sentence.notes(e, language or e.words.language)) if e.remarks or e.proof else ""
+def in_lines(batch: Explanations, column: Callable[[Ranked, list[int]], Sequence[Cell]]) -> list[Cell]:
+    """A column in the order of `answer_lines`, from a function of the answers of a rank and of some rows."""
+    chosen, order = _in_lines(batch.answers)
+    ranks = zip(batch.ranked, chosen, strict=True)
+    cells = [cell for ranked, rows in ranks for cell in column(ranked, rows.tolist())]
+    return cells if len(chosen) == 1 else [cells[k] for k in order.tolist()]
 
 
 def unique_names(names: Sequence[str], taken: Collection[str]) -> list[str]:
@@ -74,8 +79,9 @@ def answer_table(batch: Explanations, **how: Unpack[TextOptions]) -> pd.DataFram
     answer changes. A row without an answer has one line."""
     answers, rows, ranks = answer_lines(batch.answers)
     index = batch.index[rows]
-    lines = [_line(e, rank, how) for e, rank in zip(in_lines(batch), ranks.tolist(), strict=True)]
-    frame = pd.DataFrame(lines, columns=list(COLUMNS), index=index)
+    lines = in_lines(batch, lambda ranked, here: _cells(ranked, here, how))
+    cells = [(rank, *line) for rank, line in zip(ranks.tolist(), lines, strict=True)]
+    frame = pd.DataFrame(cells, columns=list(COLUMNS), index=index)
     changed = answers.rows != answers.contrast
     values: dict[str, Any] = {}
     for j in np.flatnonzero(changed.any(axis=0)).tolist():
@@ -89,26 +95,50 @@ def answer_table(batch: Explanations, **how: Unpack[TextOptions]) -> pd.DataFram
     return out.rename_axis(index=ROW) if index.nlevels == 1 and index.name is None else out
 
 
-def _line(e: Explanation, rank: int, how: TextOptions) -> tuple[Any, ...]:
-    """The cells of COLUMNS of an answer."""
-    classes, before, after = (e.original_class, e.contrast_class), None, None
-    if e.sure and not e.wanted:
-        before = e.probability(e.original_class)
-        after = None if e.contrast_class is None else e.probability(e.contrast_class, after=True)
-    numbers = len(e.changes), e.predicate, e.distance
-    return rank, e.success, *classes, *numbers, before, after, e.text(**how), notes_cell(e, how.get("language"))
+def _cells(ranked: Ranked, rows: list[int], how: TextOptions) -> list[tuple[Any, ...]]:
+    """The cells of COLUMNS, without the rank, of the answers to some rows."""
+    predicted = [ranked.predictions(i) for i in rows]
+    success = [ranked.success[i] for i in rows]
+    before: list[float | None] = [None] * len(rows)
+    after = before
+    if ranked.shared.common["sure"] and ranked.batch.target_ranges is None:
+        at = ranked.shared.classes.index
+        before = [ranked.before.item(i, at(first)) for i, (first, _) in zip(rows, predicted, strict=True)]
+        after = [
+            ranked.after.item(i, at(second)) if done else None
+            for i, (_, second), done in zip(rows, predicted, success, strict=True)
+        ]
+    starts = ranked.changes.starts
+    parts: tuple[Sequence[Any], ...] = (
+        success,
+        [first for first, _ in predicted],
+        [second if done else None for (_, second), done in zip(predicted, success, strict=True)],
+        [starts[i + 1] - starts[i] for i in rows],
+        ranked.changes.predicates(rows),
+        [ranked.distance[i] for i in rows],
+        before,
+        after,
+        texts(ranked, rows, how),
+        notes(ranked, rows, how.get("language")),
+    )
+    return list(zip(*parts, strict=True))
 
 
 def _sparse(values: Floats, feature: Feature, changed: Bools) -> Any:
     """The cells that changed, and missing ones elsewhere."""
     if isinstance(feature, Categorical) and feature.columns:
         feature = replace(feature, dtype="")  # that of its columns
-    cells = pd.Series(decode_column(np.where(changed, values, values[changed][0]), feature))
-    if pd.api.types.is_bool_dtype(cells.dtype) and isinstance(cells.dtype, np.dtype):
-        cells = cells.astype("boolean")
-    elif isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "iu":
-        cells = cells.astype("Int64")
-    return cells.where(changed).array
+    cells = decode_column(values[changed], feature)
+    places = np.full(len(changed), -1)
+    places[changed] = np.arange(len(cells))
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "f":
+        return take(cells, places, allow_fill=True)
+    column = pd.Series(cells)
+    if pd.api.types.is_bool_dtype(column.dtype) and isinstance(column.dtype, np.dtype):
+        column = column.astype("boolean")
+    elif isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
+        column = column.astype("Int64")
+    return take(column.array, places, allow_fill=True)
 
 
 def extra_cells(batch: Explanations) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from grace.explain.shared_parts import CellReader
 
 Result = TypeVar("Result")
+Rows = npt.NDArray[np.int64]
 SPAN_BLOCK = 256  # rows whose spans are computed together
 REGION_BLOCK = 16  # rows whose regions are
 BRITTLE = 0.01  # spreads beyond the new value within which a brittle change misses the goal
@@ -67,6 +69,27 @@ class Details:
     def spans(self, i: int, rank: int, answers: Answers) -> tuple[Floats, list[int]]:
         """The spans (d, 2) of row i, and the columns of its changes that are brittle; see `spans_of`."""
         block, at = divmod(i, SPAN_BLOCK)
+        spans, brittle = self._spans_of_block(block, rank, answers)
+        return spans[at], brittle.get(at, [])
+
+    def spans_at(self, rank: int, answers: Answers, row: Rows, column: Rows) -> Floats:
+        """The spans (m, 2) of changed cells, which are sorted by row."""
+        out = np.full((len(row), 2), np.nan)
+        for block in np.unique(row // SPAN_BLOCK).tolist():
+            begin, end = np.searchsorted(row, [block * SPAN_BLOCK, (block + 1) * SPAN_BLOCK])
+            spans = self._spans_of_block(block, rank, answers)[0]
+            out[begin:end] = spans[row[begin:end] - block * SPAN_BLOCK, column[begin:end]]
+        return out
+
+    def brittle(self, rank: int, answers: Answers) -> dict[int, list[int]]:
+        """The columns of brittle changes, for each row that has any."""
+        out = {}
+        for block in range(-(-len(answers.rows) // SPAN_BLOCK)):
+            found = self._spans_of_block(block, rank, answers)[1]
+            out.update({block * SPAN_BLOCK + at: columns for at, columns in found.items()})
+        return out
+
+    def _spans_of_block(self, block: int, rank: int, answers: Answers) -> tuple[Floats, dict[int, list[int]]]:
         if (block, rank) not in self._spans:
             here = slice(block * SPAN_BLOCK, (block + 1) * SPAN_BLOCK)
             shape = answers.contrast[here].shape
@@ -77,8 +100,7 @@ class Details:
                     lambda: spans_of_answers(batch.explainer, batch.schema, answers, here, batch.target_ranges)
                 )
             self._spans[block, rank] = found[0], columns_by_row(found[1])
-        spans, brittle = self._spans[block, rank]
-        return spans[at], brittle.get(at, [])
+        return self._spans[block, rank]
 
     def region(self, i: int, rank: int, answers: Answers, columns: Sequence[int], reader: CellReader) -> Region | None:
         """The region of row i, whose changed columns are given; None if it is unknown."""

@@ -35,12 +35,12 @@ COMPUTED = ("make_backdrop", "make_region")
 
 
 @cached_on_first
-def _shared_feature(feature: Feature) -> Shared:
+def shared_feature(feature: Feature) -> Shared:
     return Shared(feature_to_dict(feature))
 
 
 @cached_on_first
-def _shared_words(words: Schema) -> Shared:
+def shared_words(words: Schema) -> Shared:
     return Shared(words.to_dict())
 
 
@@ -96,7 +96,7 @@ class Change:
             "new": self.new,
             "difference": self.difference,
             "span": None if self.span is None else list(self.span),
-            "schema": _shared_feature(self.feature),
+            "schema": shared_feature(self.feature),
         }
 
     @classmethod
@@ -351,7 +351,7 @@ class Explanation:
             "row": dict(self.row),
             "protected": list(self.protected),
             "settings": self.settings if isinstance(self.settings, Shared) else dict(self.settings),
-            "words": _shared_words(self.words),
+            "words": shared_words(self.words),
             "alternatives": [e.record(backdrop=backdrop, region=region) for e in self.alternatives],
             **({} if not region else {"region": None if room is None else room.to_dict()}),
             **({} if drawn is None else {"backdrop": drawn.to_dict()}),

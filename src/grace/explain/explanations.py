@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from grace.explain.answer_table import answer_table, extra_cells
+from grace.explain.batch_json import is_by_column, records_by_column
+from grace.explain.batch_texts import texts
 from grace.explain.batching import QueryCount
 from grace.explain.details import Details
 from grace.explain.explanation import Explanation
@@ -149,7 +151,7 @@ class Explanations:
         """The explanation of row i. Makes no model calls: the fields that need some are computed when one of them is
         first read, for all answers to the row together."""
         i = range(len(self))[i]
-        first, *others = self._ranked
+        first, *others = self.ranked
         fields, read_row = first.fields(i), partial(first.shared.reader.row, self.answers.rows[i])
         if not others:
             return Explanation.deferred(partial(first.deferred, i, fields["proof"]), read_row, fields)
@@ -160,7 +162,7 @@ class Explanations:
         return several[0]
 
     @cached_property
-    def _ranked(self) -> list[Ranked]:
+    def ranked(self) -> list[Ranked]:
         """The first answers, then the alternatives."""
         shared = SharedParts(self)
         return [Ranked(self, shared, rank, a) for rank, a in enumerate((self.answers, *self.answers.alternatives))]
@@ -210,6 +212,10 @@ class Explanations:
 
         return sufficient_of_batch(self, seconds, smallest)
 
+    def texts(self, **how: Unpack[TextOptions]) -> list[str]:
+        """The sentence of each row; `how` are arguments of `Explanation.text`."""
+        return texts(self.ranked[0], range(len(self)), how)
+
     def to_frame(self, **how: Unpack[TextOptions]) -> pd.DataFrame:
         """One line per answer, see `answer_table`; `how` are arguments of `Explanation.text`."""
         return answer_table(self, **how)
@@ -217,17 +223,30 @@ class Explanations:
     def to_dicts(self, *, region: bool = False, **how: Unpack[TextOptions]) -> Iterator[dict[str, Any]]:
         """Each explanation as a dict, with the label of its row as "index" and any extra columns as "extra"; `how` are
         arguments of `Explanation.text`. With `region`, also the regions, which take some milliseconds a row."""
-        return (unshared(record) for record in self._records(region, how))
+        return (
+            unshared({**label, **e.record(region=region, how=how)})
+            for label, e in zip(self._labels(), self, strict=True)
+        )
 
     def to_json(self, *, region: bool = False, **how: Unpack[TextOptions]) -> str:
-        records = ",\n ".join(indented(record, 1) for record in self._records(region, how))
-        return f"[\n {records}\n]"
+        written, labels = {}, self._labels()
+        done = np.flatnonzero(np.diff(self.ranked[0].changes.starts) * self.success).tolist()
+        if done and not region and is_by_column(self.ranked):
+            own = [{name: indented(part, 2) for name, part in labels[i].items()} for i in done]
+            example = {**labels[done[0]], **self[done[0]].record(how=how)}
+            written = records_by_column(self.ranked[0], done, example, own, how)
+        records = [
+            written[i] if i in written else indented({**labels[i], **self[i].record(region=region, how=how)}, 1)
+            for i in range(len(self))
+        ]
+        joined = ",\n ".join(records)
+        return f"[\n {joined}\n]"
 
-    def _records(self, region: bool, how: TextOptions) -> Iterator[dict[str, Any]]:
-        labels = self.index.tolist() if self.index.nlevels == 1 else [self.index[i] for i in range(len(self))]
-        extra = extra_cells(self)
-        for label, cells, e in zip(labels, extra, self, strict=True):
-            yield {"index": plain(label), **({"extra": cells} if cells else {}), **e.record(region=region, how=how)}
+    def _labels(self) -> list[dict[str, Any]]:
+        """The parts of the record of each row that come from its input."""
+        index = self.index.tolist() if self.index.nlevels == 1 else [self.index[i] for i in range(len(self))]
+        pairs = zip(index, extra_cells(self), strict=True)
+        return [{"index": plain(label), **({"extra": cells} if cells else {})} for label, cells in pairs]
 
     # -- pictures -----------------------------------------------------------------------------
 

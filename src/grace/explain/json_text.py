@@ -47,9 +47,9 @@ def indented(value: Any, level: int = 0) -> str:
         return text
     if isinstance(value, dict):
         if len(value) >= MANY and NUMBERS.issuperset(map(type, value.values())):
-            return _template(tuple(value), level) % tuple(_other(list(value.values()))[1:-1].split(", "))
+            return template(tuple(value), level) % tuple(_other(list(value.values()))[1:-1].split(", "))
         texts = [TEXTS[k](v) if (k := type(v)) in TEXTS else indented(v, level + 1) for v in value.values()]
-        return _template(tuple(value), level) % tuple(texts)
+        return template(tuple(value), level) % tuple(texts)
     if isinstance(value, LISTS):
         line = "\n" + " " * (level + 1)
         texts = [TEXTS[k](v) if (k := type(v)) in TEXTS else indented(v, level + 1) for v in value]
@@ -58,7 +58,7 @@ def indented(value: Any, level: int = 0) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _template(keys: tuple[str, ...], level: int) -> str:
+def template(keys: tuple[str, ...], level: int) -> str:
     """The format string of a dict at a level."""
     line = "\n" + " " * (level + 1)
     items = f",{line}".join([encode_basestring(key).replace("%", "%%") + ": %s" for key in keys])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from grace.explain.answer_parts import proof_record
-from grace.explain.explanation import Change
+from grace.explain.explanation import Change, Explanation
 from grace.explain.region import Region
 from grace.explain.shared_parts import CellReader, SharedParts
 from grace.pictures.backdrop import MAX_CHANGES_SHOWN, Backdrop
@@ -33,21 +33,34 @@ class Changes:
         spread, fixed = np.array(sizes).T  # the size of a change: in spreads for a number, 1 for a category
         size = np.where(fixed[column] > 0, 1.0, np.abs(after - before) / spread[column])
         order = np.lexsort((column, -size, row))
-        row, column = row[order], column[order]
-        self.starts: list[int] = np.searchsorted(row, np.arange(len(old) + 1)).tolist()
-        self.columns: list[int] = column.tolist()
-        readers = reader.readers
-        self.old: list[Any]  # None if missing
+        self.row, self.column, self.codes = row[order], column[order], (before[order], after[order])
+        self._read(reader)
+        known = [o is not None and n is not None for o, n in zip(self.old, self.new, strict=True)]
+        if not all(known):  # a change from or to a missing cell is none
+            self.row, self.column = self.row[known], self.column[known]
+            self.codes = self.codes[0][known], self.codes[1][known]
+            self._read(reader)
+        self.starts: list[int] = np.searchsorted(self.row, np.arange(len(old) + 1)).tolist()
+
+    def _read(self, reader: CellReader) -> None:
+        """The columns and values of the changes as Python objects."""
+        self.columns: list[int] = self.column.tolist()
+        self.old: list[Any]
         self.new: list[Any]
         self.old, self.new = (
-            [x if (read := readers[j]) is None else read(x) for j, x in zip(self.columns, codes, strict=True)]
-            for codes in (before[order].tolist(), after[order].tolist())
+            [x if (read := reader.readers[j]) is None else read(x) for j, x in zip(self.columns, codes, strict=True)]
+            for codes in (self.codes[0].tolist(), self.codes[1].tolist())
         )
 
-    def places(self, i: int) -> list[int]:
-        """The positions of the changes of row i, without those from or to a missing cell."""
-        every = range(self.starts[i], self.starts[i + 1])
-        return [k for k in every if self.old[k] is not None and self.new[k] is not None]
+    def places(self, i: int) -> range:
+        """The positions of the changes of row i."""
+        return range(self.starts[i], self.starts[i + 1])
+
+    def predicates(self, rows: Sequence[int]) -> list[str]:
+        """The changed features of some rows with their new values, as `Explanation.predicate`."""
+        names = [f.name for f in self.features]
+        parts = [f"{names[j]} = {value}" for j, value in zip(self.columns, self.new, strict=True)]
+        return [" and ".join(parts[self.starts[i] : self.starts[i + 1]]) for i in rows]
 
     def of(self, i: int, spans: Floats | None = None) -> tuple[Change, ...]:
         """The changes of row i, with the spans (d, 2) of numbers; NaN if unknown."""
@@ -72,8 +85,8 @@ class Ranked:
         if batch.target_ranges is None and model.has_probabilities:
             scores = model.probabilities(scores[0]), model.probabilities(scores[1])
         self.before, self.after = scores
-        self._checks = {name: passed.tolist() for name, passed in answers.checks.items()}
-        self._asked = bool((answers.proof != NOT_ASKED).any())
+        self.checks = {name: passed.tolist() for name, passed in answers.checks.items()}
+        self.asked = bool((answers.proof != NOT_ASKED).any())
 
     @cached_property
     def moved(self) -> Floats:
@@ -94,12 +107,12 @@ class Ranked:
         return Changes(batch.schema, self.shared.reader, a.rows, np.where(a.followed, a.contrast, a.rows))
 
     @cached_property
-    def _typical(self) -> tuple[list[int], list[int], list[float]]:
+    def medians(self) -> tuple[list[int], list[int], list[float]]:
         """Medians of the new class: the start of each row, and column and median of each that is known."""
-        medians = self.batch.details.class_medians(self.rank, self.answers)
-        row, column = np.nonzero(~np.isnan(medians))
-        starts = np.searchsorted(row, np.arange(len(medians) + 1))
-        return starts.tolist(), column.tolist(), medians[row, column].tolist()
+        known = self.batch.details.class_medians(self.rank, self.answers)
+        row, column = np.nonzero(~np.isnan(known))
+        starts = np.searchsorted(row, np.arange(len(known) + 1))
+        return starts.tolist(), column.tolist(), known[row, column].tolist()
 
     def predictions(self, i: int) -> tuple[Any, ...]:
         """The predicted classes of row i, or its predicted numbers, before and after the changes."""
@@ -121,8 +134,8 @@ class Ranked:
             "before": tuple(self.before[i].tolist()) if sure else (),
             "after": tuple(self.after[i].tolist()) if sure else (),
             "success": self.success[i],
-            "proof": proof_record(batch, i, self.answers) if self._asked else None,
-            "checks": {name: passed[i] for name, passed in self._checks.items()},
+            "proof": proof_record(batch, i, self.answers) if self.asked else None,
+            "checks": {name: passed[i] for name, passed in self.checks.items()},
             "distance": self.distance[i],
             "wanted": None if batch.target_ranges is None else batch.target_ranges[i],
             "alternatives": (),
@@ -136,7 +149,7 @@ class Ranked:
         spans, brittle = batch.details.spans(i, self.rank, self.answers)
         miss = None if self.success[i] else self.shared.miss(i)
         noted = self.shared.remarks(i, brittle)
-        starts, columns, medians = self._typical
+        starts, columns, medians = self.medians
         here = range(starts[i], starts[i + 1])
         return {
             "changes": self.changes.of(i, spans),
@@ -145,6 +158,12 @@ class Ranked:
             "typical": {self.shared.reader.names[columns[k]]: medians[k] for k in here},
             "words": self.shared.words(i, self.predictions(i), miss, proof, *noted),
         }
+
+    def explanation(self, i: int, **known: Any) -> Explanation:
+        """The explanation of row i without its alternatives, with fields that are `known`."""
+        fields = {**self.fields(i), **known}
+        read_row = partial(self.shared.reader.row, self.answers.rows[i])
+        return Explanation.deferred(partial(self.deferred, i, fields["proof"]), read_row, fields)
 
     def region(self, i: int) -> Region | None:
         """The region around the answer to row i."""

@@ -99,12 +99,16 @@ class SharedParts:
             for i in (*filled, *outside)
         }
 
+    @cached_property
+    def _broken(self) -> dict[int, list[int]]:
+        """The rules that a row breaks itself, for each row that breaks any."""
+        return columns_by_row(broken_rules(self.batch.schema, self.batch.answers.rows))
+
     def remarks(self, i: int, brittle: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
         """Notes about row i: about its cells, rules that it breaks itself, and the columns of brittle changes."""
         noted: tuple[Mapping[str, Any], ...] = self._cell_remarks.get(i, ())
         if self.batch.schema.rules:
-            broken = np.flatnonzero(broken_rules(self.batch.schema, self.batch.answers.rows[[i]])[0])
-            noted += tuple({"what": "rule", "rule": str(self.batch.schema.rules[k])} for k in broken)
+            noted += tuple({"what": "rule", "rule": str(self.batch.schema.rules[k])} for k in self._broken.get(i, ()))
         return noted + tuple([{"what": "brittle", "feature": self.reader.names[j]} for j in brittle])
 
     def words(self, i: int, predictions: Sequence[Any], *records: Mapping[str, Any] | None) -> Schema:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from grace.explain.answer_table import NEW, OLD, answer_lines, in_lines, notes_cell
+from grace.explain.answer_table import NEW, OLD, answer_lines, in_lines
+from grace.explain.batch_texts import notes, texts
 from grace.methods import METHODS
 from grace.problem.answers import Answers
 from grace.problem.binding import random_rows
@@ -21,6 +22,7 @@ from grace.schema.columns import DURATION_PREFIXES, MAX_EXACT_INTEGER, TIMESTAMP
 from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.groups import ungrouped
 from grace.schema.tables.table_file import ROW, Part
+from grace.text.sentence import TextOptions
 
 if TYPE_CHECKING:
     from grace.explain.explainer import Explainer
@@ -130,8 +132,11 @@ def _sentences(batch: Explanations, question: JobQuestion, lines: int) -> dict[s
     """The sentence and the notes of each line; null if the question does not have them."""
     if question.text is None:
         return dict.fromkeys(("text", "notes"), pa.nulls(lines, pa.string()))
-    every, language = list(in_lines(batch)), question.text.get("language")
-    return {"text": [e.text(**question.text) for e in every], "notes": [notes_cell(e, language) for e in every]}
+    how = cast(TextOptions, question.text)
+    return {
+        "text": in_lines(batch, lambda ranked, rows: texts(ranked, rows, how)),
+        "notes": in_lines(batch, lambda ranked, rows: notes(ranked, rows, how.get("language"))),
+    }
 
 
 def _sparse(column: pd.Series[Any], changed: Bools, kind: pa.DataType) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
@@ -37,6 +37,18 @@ def digits(size: Decimal, group: str, point: str) -> str:
     """The number in plain digits, never 1e-05, with a language's group and decimal marks."""
     plain = f"{size.normalize():,f}" if abs(size) >= THOUSANDS else f"{size.normalize():f}"
     return plain if plain.isdigit() else plain.translate(_marks(group, point))
+
+
+def many_digits(numbers: Iterable[int | float], group: str, point: str) -> list[str]:
+    """`digits` of the `decimal` of each number, several times faster."""
+    marks, out = _marks(group, point), []
+    for number in numbers:
+        plain = f"{number:,}" if abs(number) >= THOUSANDS else repr(number)
+        if "e" in plain:
+            plain = f"{Decimal(plain):,f}" if abs(number) >= THOUSANDS else f"{Decimal(plain):f}"
+        plain = plain.removesuffix(".0")
+        out.append(plain if plain.isdigit() else plain.translate(marks))
+    return out
 
 
 @cache

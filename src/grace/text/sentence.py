@@ -77,10 +77,16 @@ def sentence(
     if seed != 0 or type(seed) is not int:
         whole_number("seed", plain(seed), -MAX_SEED, MAX_SEED)
     if not e.success or e.contrast_class is None:
-        return f"{words.failed(_facts(e, code), reason(e, code))}."
+        return f"{words.failed(facts_of(e, code), reason(e, code))}."
     form, number = _choose_template(e, words, template, seed)
-    body = main_clause(e, form, number, style, code)
+    return complete(e, main_clause(e, form, number, style, code), form, code, hedge=hedge, room=room)
+
+
+def complete(e: Explanation, body: str, form: str, code: str, *, hedge: bool = False, room: bool = False) -> str:
+    """The main clause with what follows it: probability, decision threshold, full stop, proof and room."""
+    words = languages.load(code)
     label = e.contrast_class if form == "had" else e.original_class
+    assert label is not None
     hedge &= e.sure and e.task != "regression"
     sure = words.sure(e.probability(label, after=form == "had"), then=form == "had") if hedge else ""
     cutoff = _cutoff(e, label, code, then=form == "had")
@@ -94,9 +100,9 @@ def _room(e: Explanation, code: str) -> str:
     region, language = e.region, languages.load(code)
     if region is None or not region.has_room:
         return ""
-    features = [_with_noun(e, code, feature_in(c.feature, e.words.language, code)) for c in e.changes]
+    features = [with_noun(feature_in(c.feature, e.words.language, code), e.words, e.task, code) for c in e.changes]
     values = [values_of(c, f, region, language) for c, f in zip(e.changes, features, strict=True)]
-    return f" {language.room(_facts(e, code), values, 0 if region.proven else region.points)}"
+    return f" {language.room(facts_of(e, code), values, 0 if region.proven else region.points)}"
 
 
 def _cutoff(e: Explanation, label: Value, code: str, *, then: bool) -> str:
@@ -120,7 +126,7 @@ def _per_cent(share: float, language: Language) -> str:
 
 def main_clause(e: Explanation, form: str, number: int, style: str | None, code: str) -> str:
     """The sentence by template `number` of a form, without full stop, probability and proof."""
-    facts = _facts(e, code, _changes(e, form, style, code), _follow_on(e, code))
+    facts = facts_of(e, code, _changes(e, form, style, code), _follow_on(e, code))
     return languages.load(code).TEMPLATES[form][number](facts)
 
 
@@ -200,8 +206,7 @@ def _describe(
             return difference(feature, change.old, change.new, style, ratios=False)
         interval = _interval(change, feature, style)
         if interval is None:
-            old, new = change.old or repr(change.old), change.new or repr(change.new)  # 0.0 and -0.0 are the same key
-            return _exact_difference(feature, old, new)
+            return exact_statement(feature, change.old, change.new)
         ratios = form == "had" and language.has_ratios(feature)
         return difference(feature, change.old, change.new, style, ratios=ratios, interval=interval)
     median = e.typical[change.name]
@@ -209,6 +214,11 @@ def _describe(
         size = abs(decimal(change.old) - decimal(median))
         return Delta(round_digits(size), float(change.old) > median, about=round_digits(size) != size)
     return difference(feature, median, change.old, style, ratios=language.has_ratios(feature))
+
+
+def exact_statement(feature: Numeric, old: Value, new: Value) -> Difference:
+    """The difference in the exact style."""
+    return _exact_difference(feature, old or repr(old), new or repr(new))  # 0.0 and -0.0 are the same key
 
 
 @cached_on_first
@@ -231,7 +241,7 @@ def stable_interval(change: Change) -> StableInterval:
     return StableInterval(low, high, change.to_the_end)
 
 
-def _facts(
+def facts_of(
     e: Explanation, code: str, changes: tuple[ChangedFeature, ...] = (), follow_on: tuple[ChangedFeature, ...] = ()
 ) -> Facts:
     words = row_words(e.words, code, e.task)
@@ -259,7 +269,7 @@ def _limits(e: Explanation, code: str, count: int) -> Limits:
         categories=bool(proof.get("categories", any(isinstance(v, str) for span in box.values() for v in span))),
         distinct=count > 1 and bool(proof.get("redundant", proof.get("gamma", 1.0) < 1)),
         confidence=confidence,
-        towards=_facts(e, code).after if named else "",
+        towards=facts_of(e, code).after if named else "",
         is_number=e.wanted is not None,
         except_ties=bool(proof.get("except_ties", False)),
     )
@@ -272,12 +282,12 @@ def _features(e: Explanation, code: str, names: Sequence[str]) -> tuple[Feature,
 def _feature(e: Explanation, code: str, name: str) -> Feature:
     """A feature by name with its words in a language."""
     known = next((f for f in e.words.features if f.name == name), None) or Numeric(name=name)
-    return _with_noun(e, code, feature_in(known, e.words.language, code))
+    return with_noun(feature_in(known, e.words.language, code), e.words, e.task, code)
 
 
-def _with_noun(e: Explanation, code: str, feature: Feature) -> Feature:
+def with_noun(feature: Feature, words: Schema, task: str, code: str) -> Feature:
     """The feature; its noun is its name if it would equal the word for the row."""
-    if feature.noun == row_words(e.words, code, e.task)["row"]:
+    if feature.noun == row_words(words, code, task)["row"]:
         return replace(feature, noun=languages.load(code).named(feature.name))
     return feature
 

@@ -111,6 +111,8 @@ class Language(Protocol):
     """For each of FORMS, the templates of sentences without full stop, the default first. "had": what would have had to
     be different. "because": what was the case instead. "typical": how the row differs from the medians of class Y;
     there, a difference is that of the row's value from the median."""
+    MARKS: tuple[str, str]
+    """The marks between groups of three digits and before decimals, as `number` writes them."""
     NAME: str
     """The name of the language in the language."""
     SCREEN: Mapping[str, str]

@@ -6,6 +6,7 @@ from grace.text.languages.de.interface import PAGE, PICTURES
 from grace.text.languages.de.remarks import cutoff, failed, minimum, note, one_change, reason, room, sure
 from grace.text.languages.de.sentences import TEMPLATES
 from grace.text.languages.de.words import (
+    MARKS,
     NAME,
     SCREEN,
     WORDS,
@@ -21,6 +22,7 @@ from grace.text.languages.de.words import (
 
 __all__ = [
     "ERRORS",
+    "MARKS",
     "NAME",
     "PAGE",
     "PICTURES",

@@ -23,6 +23,7 @@ WORDS = Words(
     cluster="Cluster {class}",
     date={"unit": "Tage", "unit_one": "Tag", "more": "später", "less": "früher"},
 )
+MARKS = (".", ",")
 NAME = "Deutsch"
 SCREEN = {
     "feature": "Merkmal",
@@ -84,7 +85,7 @@ def figure(low: Decimal | None, high: Decimal | None, *, about: bool) -> str:
 
 
 def number(size: Decimal) -> str:
-    return digits(size, ".", ",")
+    return digits(size, *MARKS)
 
 
 def amount(feature: Numeric, size: Decimal) -> str:

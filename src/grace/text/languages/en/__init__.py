@@ -5,6 +5,7 @@ from grace.text.languages.en.interface import PAGE, PICTURES
 from grace.text.languages.en.remarks import cutoff, failed, minimum, note, one_change, reason, room, sure
 from grace.text.languages.en.sentences import TEMPLATES
 from grace.text.languages.en.words import (
+    MARKS,
     NAME,
     SCREEN,
     TIMES,
@@ -22,6 +23,7 @@ from grace.text.languages.en.words import (
 
 __all__ = [
     "ERRORS",
+    "MARKS",
     "NAME",
     "PAGE",
     "PICTURES",

@@ -24,6 +24,7 @@ WORDS = Words(
     cluster="cluster {class}",
     date={"unit": "days", "unit_one": "day", "more": "later", "less": "earlier"},
 )
+MARKS = (",", ".")
 NAME = "English"
 SCREEN = {
     "feature": "feature",
@@ -84,7 +85,7 @@ def label(value: Value) -> str:
 
 
 def number(size: Decimal) -> str:
-    return digits(size, ",", ".")
+    return digits(size, *MARKS)
 
 
 def figure(low: Decimal | None, high: Decimal | None, *, about: bool) -> str:
