@@ -1,6 +1,6 @@
 """The tables in docs/forecast.md: how well readers of explanations forecast what a model does with other edits.
 
-    python benchmarks/forecast.py                  13 tables, 3 runs of 20 rows: about an hour on two cores
+    python benchmarks/forecast.py                  13 tables, 3 runs of 20 rows: a quarter of an hour on two cores
     python benchmarks/forecast.py --quick          two tables, one run of 5 rows
 
 Results of a table and run are kept in `--work`; a run that was stopped continues where it was. The packages lime and
@@ -20,7 +20,8 @@ import numpy as np
 import torch
 import tree_models
 from forecast_page import write
-from forecast_readers import Forecast, Setting, cards, contrast, nothing, of_cards, single_reasons
+from forecast_readers import Forecast, Setting, cards, contrast, nothing, of_cards
+from forecast_reasons import reasons, shown_sets
 from forecast_rivals import lime, shap
 
 import grace
@@ -32,7 +33,7 @@ from grace.methods.curves import decisive
 
 CANDIDATES, EACH = 4000, 100  # edits that are drawn, and edits of both kinds that are used, of each row and set
 SEEDS = 1_000_000  # those of edits of the benchmark begin here: none is one of a scorecard's own
-PARTS = ("grace", "rivals")
+PARTS = ("grace", "reasons", "rivals")
 TREES = ("adult", "german_credit")
 UNITS = (*((name, "network") for name in datasets.PAPER), *((name, "XGBoost") for name in TREES))
 
@@ -52,7 +53,8 @@ def subject(name: str, model: str, run: int, rows: int) -> Setting:
 
 def measure(name: str, model: str, run: int, rows: int, part: str) -> dict[str, Any]:
     """Per row and policy of each reader of a part: the shares of right forecasts on edits to choose a policy by and on
-    those that are reported, whether the class changes and which class it is; and what scorecards claim."""
+    those that are reported, whether the class changes and which class it is; what scorecards claim, and how many sets
+    of one and of two features reasons have."""
     torch.set_num_threads(1)
     setting = subject(name, model, run, rows)
     draw = Draw.of(setting.pool, 2 * CANDIDATES, SEEDS + run)
@@ -69,7 +71,6 @@ def measure(name: str, model: str, run: int, rows: int, part: str) -> dict[str, 
         readers = {
             "none": nothing(setting),
             "one contrast": contrast(setting),
-            "single reasons": single_reasons(setting),
             "plain sum": of_cards(setting, full, plain=True),
             "scorecard, no pairs": of_cards(setting, alone),
             "scorecard": of_cards(setting, full),
@@ -77,6 +78,11 @@ def measure(name: str, model: str, run: int, rows: int, part: str) -> dict[str, 
         shown = [full[int(i)] for i in used]
         found["claims"] = [None if card is None else card.figure.claim for card in shown]
         found["pairs"] = [None if card is None else len(card.pairs) for card in shown]
+    elif part == "reasons":
+        sets = shown_sets(setting)
+        readers = {"reasons": reasons(setting, sets)}
+        found["complete"] = [sets[int(i)].complete for i in used]
+        found["sets"] = [[int((~sets[int(i)].pairs).sum()), int(sets[int(i)].pairs.sum())] for i in used]
     else:
         readers = {"LIME": lime(setting), "SHAP": shap(setting)}
     return {**found, "results": {reader: rated(setting, edits, used, every) for reader, every in readers.items()}}

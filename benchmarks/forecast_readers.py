@@ -17,8 +17,7 @@ import grace
 from grace.experiments.reproduction.reader import Shown, TableStatistics, of_grace, of_nothing
 from grace.explain.scorecards.edits import Ints
 from grace.explain.scorecards.points import Scorecards, scorecards
-from grace.explain.scorecards.row_effects import curves_at
-from grace.methods.curves import Curves, curves_of, decisive
+from grace.methods.curves import decisive
 from grace.models.base import softmax
 from grace.schema.features import Categorical, Floats
 
@@ -90,25 +89,6 @@ def contrast(setting: Setting) -> dict[str, Forecast]:
         return np.where(changes, after, setting.own[i])
 
     return {"all of the sentence's changes": forecast}
-
-
-def single_reasons(setting: Setting) -> dict[str, Forecast]:
-    """Reads the values from which on a single feature changes the class: an edit changes it if one of its changes does
-    so alone. Of several classes, the forecast is that with the largest margin."""
-    schema = setting.explainer.schema_for("minmax")
-    low, high = schema.bounds()
-    low, high = np.minimum(low, setting.pool.min(axis=0)), np.maximum(high, setting.pool.max(axis=0))
-    grid = np.quantile(setting.pool, np.linspace(0, 1, 24), axis=0, method="nearest").T
-    curves = curves_of(setting.explainer.model, schema.features, setting.rows, low, high, grid)
-
-    def forecast(i: int, edits: Floats) -> Ints:
-        line = Curves(curves.values[i : i + 1], curves.scores[i : i + 1], curves.exact)
-        scores = curves_at(line, edits[None])[0]  # (m, d, classes)
-        lead = scores - scores[:, :, setting.own[i], None]
-        best = lead.max(axis=1)
-        return np.asarray(best.argmax(axis=1))
-
-    return {"any single change that flips": forecast}
 
 
 def cards(setting: Setting, max_pairs: int) -> Scorecards:

@@ -51,20 +51,46 @@ def test_the_scorecard_of_a_linear_model_is_always_right_and_others_are_not(sett
     from forecast_readers import cards
 
     assert shares(setting, "of_cards", "forecast_readers", cards(setting, 5))["the largest sum"] == 1
-    for reader in ("nothing", "contrast", "single_reasons"):
+    for reader in ("nothing", "contrast"):
         ((_, share),) = shares(setting, reader).items()
         assert 0.5 < share < 1
 
 
 def test_a_single_change_is_forecast_by_the_reasons_exactly(setting: object) -> None:
-    from forecast_readers import single_reasons
+    from forecast_reasons import single_reasons
 
-    ((_, forecast),) = single_reasons(setting).items()
+    forecast = single_reasons(setting)
     for i, row in enumerate(setting.rows):
         for j in range(4):
             edits = np.repeat(row[None], 50, axis=0)
             edits[:, j] = setting.pool[50:100, j]
             np.testing.assert_array_equal(forecast(i, edits), setting.predict_proba(edits).argmax(axis=1))
+
+
+def test_reasons_are_read_as_they_are_shown(setting: object) -> None:
+    from forecast_reasons import reasons, shown_sets
+
+    layers = nn.Sequential(nn.Linear(4, 2), nn.ReLU(), nn.Linear(2, 2)).double()
+    layers[0].weight.data = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 1]], dtype=torch.float64)
+    layers[2].weight.data = torch.tensor([[1.0, 1], [0, 0]], dtype=torch.float64)
+    layers[0].bias.data, layers[2].bias.data = torch.zeros(2).double(), torch.tensor([0, 0.7037]).double()
+    explainer = grace.Explainer(grace.wrap(layers, classes=["high", "low"], outputs="logits"), FRAME)
+    setting = type(setting).of(explainer, np.array([[1.0, 1, 1, 1], [0, 1, 1, 0]]), seed=0)
+    known = shown_sets(setting)
+    policies = reasons(setting, known)
+    both, single = policies["single changes, or both of a pair"], policies["single changes that flip"]
+    assert any(sets.pairs.any() for sets in known)
+    for i, (row, sets) in enumerate(zip(setting.rows, known, strict=True)):
+        edits = np.repeat(row[None], len(sets.labels), axis=0)
+        np.put_along_axis(edits, sets.features, sets.values, axis=1)
+        np.testing.assert_array_equal(both(i, edits), sets.labels)
+        np.testing.assert_array_equal(policies["single changes, or inside the region of a pair"](i, edits), sets.labels)
+        np.testing.assert_array_equal(policies["all sets added up, from 0.75 on"](i, edits), sets.labels)
+        np.testing.assert_array_equal(single(i, edits[sets.pairs]), setting.own[i])
+        farther = row + 1.5 * (edits - row)
+        np.testing.assert_array_equal(both(i, farther), sets.labels)
+        half = row + 0.5 * (edits - row)[sets.pairs]
+        np.testing.assert_array_equal(both(i, half), setting.own[i])
 
 
 @pytest.mark.parametrize(("reader", "policy", "least"), [("lime", "linear", 0.9), ("shap", "dependence plots", 0.85)])
@@ -81,7 +107,9 @@ def result(part: str, run: int, policies: dict[str, dict[str, list[float]]], row
         reader: {policy: [line] * rows for policy, line in by_policy.items()} for reader, by_policy in policies.items()
     }
     head = {"data": "spam", "model": "network", "run": run, "rows": rows, "used": rows, "results": out}
-    return {**head, "claims": [0.92] * (rows - 1) + [None]} if part == "grace" else head
+    if part == "grace":
+        return {**head, "claims": [0.92] * (rows - 1) + [None]}
+    return {**head, "complete": [True] * rows, "sets": [[2, 5]] * rows} if part == "reasons" else head
 
 
 def test_the_page_reports_the_policy_that_was_best_on_other_edits(
@@ -90,13 +118,20 @@ def test_the_page_reports_the_policy_that_was_best_on_other_edits(
     monkeypatch.syspath_prepend(BENCHMARKS)
     import forecast_page
 
-    own = {r: {"only": [0.7, 0.7, 0.71, 0.71]} for r in forecast_page.READERS if r not in ("LIME", "SHAP", "scorecard")}
+    own = {
+        r: {"only": [0.7, 0.7, 0.71, 0.71]}
+        for r in forecast_page.READERS
+        if r not in ("reasons", "LIME", "SHAP", "scorecard")
+    }
     own["scorecard"] = {"only": [0.9, 0.9, 0.93, 0.93]}
+    read = {"reasons": {forecast_page.ALONE: [0.6, 0.6, 0.61, 0.61], "pairs": [0.7, 0.7, 0.7, 0.7]}}
     rivals = {r: {"a": [0.8, 0.8, 0.6, 0.6], "b": [0.7, 0.7, 0.99, 0.99]} for r in ("LIME", "SHAP")}
     results = [
         result("grace", 0, own),
+        result("reasons", 0, read),
         result("rivals", 0, rivals),
         result("grace", 1, own),
+        result("reasons", 1, read),
         result("rivals", 1, rivals),
     ]
     forecast_page.write(results, tmp_path)
@@ -109,3 +144,6 @@ def test_the_page_reports_the_policy_that_was_best_on_other_edits(
     assert "| spam | network | none | +0.220 |" in text
     assert "| 0.90–0.95 | 10 | 0.920 | 0.930 | 1.00 |" in text
     assert "Of 12 rows, 10 have a scorecard." in text
+    assert (frame.loc["reasons", "policy"], frame.loc["reasons", "right"]) == ("pairs", 0.7)
+    assert "is\n0.610 instead of 0.700." in text
+    assert "2.0 single\n  features and 5.0 pairs" in text
