@@ -145,7 +145,9 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=1.0, help="seconds of a proof")
     parser.add_argument("--stage", type=float, default=12.0, help="seconds of a stage of a cell")
     parser.add_argument("--peer-limit", type=float, default=2.5, help="seconds a peer may take for a row")
-    parser.add_argument("--peer-cell", type=float, default=45.0, help="seconds of a cell until no more peers are asked")
+    parser.add_argument(
+        "--peer-cell", type=float, default=10.0, help="seconds until a peer that was stopped is not restarted"
+    )
     parser.add_argument("--limit", type=float, default=300.0, help="seconds of a cell, training included")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--peer-models", default=PEER_MODELS, help="models that the peers are asked about")

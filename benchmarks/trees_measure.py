@@ -35,7 +35,7 @@ USUAL = {"trees": 100, "depth": 6, "rows": 100}
 class Limits:
     """How much is measured: rows, those of them for the black box, seconds of a proof, seconds of a stage
     (rows alone; proofs; the black box), after which it ends with the rows done; rows for the peers, seconds of a row
-    of a peer, and seconds of a cell after which no further peer is asked."""
+    of a peer, and seconds of all its rows after which it is not restarted."""
 
     rows: int
     few_rows: int

@@ -210,10 +210,12 @@ def peers_section(lines: pd.DataFrame) -> str:
 
 The same rows of the same models; see [Benchmark](benchmark.md) for how they are asked. None of them knows γ, so
 that the search is asked without it here (`gamma=1`). *Fewer* and *more* are the shares of rows on which the
-search changes fewer or more features than the method, where that has an answer in the domain. treecf's exact
-search proves the fewest changes (*proven*); *equal* says on how many of these rows the search changes as many.
+search changes fewer or more features than the method, where that has an answer in the domain; where the search,
+which may change five, has none and the method changes more than that, the row is left out. treecf's exact search
+proves the fewest changes (*proven*); *equal* says on how many of these rows the search changes as many.
 Times are of rows asked alone, in the same run; *times the search* is the ratio of the medians, and over tables
-their geometric mean. NICE and DiCE ask the model for predictions, treecf gets the trees that were read.
+their geometric mean, where a method has any answer in its time. NICE and DiCE ask the model for predictions, treecf
+gets the trees that were read.
 
 {several}
 
@@ -227,13 +229,16 @@ def beside(good: pd.DataFrame) -> str:
     """Each method beside the search, over the tables of some models."""
     said = []
     for method, part in good[good.method != "search"].groupby("method", sort=False):
-        times = np.exp(np.log(part.times).mean())
-        fair = part.fair_rows.fillna(part.rows)  # with an answer in the domain
+        times, fair = part.times.dropna(), part.fair_rows.fillna(part.rows)  # with an answer in the domain
+        if len(times) == 0:
+            said.append(f"- {PEERS[str(method)]}: no answers.")
+            continue
         more = (part.search_more * fair).sum() / max(fair.sum(), 1)
+        what = ("table" if len(set(good.model)) == 1 else "cell") + "s" * (len(times) > 1)
         text = (
-            f"- {PEERS[str(method)]}: {number(times)} times the time of the search (geometric mean over {len(part)} "
-            f"{'tables' if len(set(good.model)) == 1 else 'cells'}; {number(part.times.min())} to "
-            f"{number(part.times.max())}); the search changes more features on {share(more)} of {fair.sum():.0f} rows"
+            f"- {PEERS[str(method)]}: {number(np.exp(np.log(times).mean()))} times the time of the search (geometric "
+            f"mean over {len(times)} {what} with answers; {number(times.min())} to {number(times.max())}); the search "
+            f"changes more features on {share(more)} of {fair.sum():.0f} rows"
         )
         if part.optimal_rows.notna().any():
             text += f", and as many on {part.optimal_equal.sum():.0f} of the {part.optimal_rows.sum():.0f} proven rows"
