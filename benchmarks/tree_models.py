@@ -58,9 +58,13 @@ class Subject:
             return grace.Explainer(self.model, self.inputs)
         return grace.Explainer(self.model, self.train, target=self.target)
 
-    def asked(self) -> dict[str, Any]:
+    def against(self) -> dict[str, Any]:
         """What is asked of the model's prediction."""
         return {"against": grace.above(HIGH)} if self.number else {}
+
+    def asked(self) -> dict[str, Any]:
+        """What an explainer is asked: for the nearest answers, as distances are compared."""
+        return {"among": "nearest", **self.against()}
 
     def rows(self, most: int) -> pd.DataFrame:
         """The first test rows; of a regression, of those that are not predicted as asked for already."""

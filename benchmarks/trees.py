@@ -4,7 +4,8 @@
     python benchmarks/trees.py --only growth
 
 Parts: models (answers, proofs and times, beside the same models as black boxes), pipeline, growth, and with --peers
-NICE, DiCE and treecf, in environments of their own (see docs/benchmark.md), on all tables and --peer-models. Each cell
+NICE, DiCE and treecf, in environments of their own (see docs/benchmark.md), on all tables and --peer-models: --only
+peers takes about half an hour. Each cell
 is measured in a process that is ended after --limit seconds; its figures are written to a table beside the page at
 once, and the page is made from all that are there. --resume goes on with a run that was interrupted: it leaves out
 cells that are there already, and keeps the command and the machine that the page names.
@@ -17,6 +18,7 @@ import multiprocessing
 import shlex
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -27,13 +29,13 @@ from typing import Any
 import pandas as pd
 from minimal import limits as rows_of
 from speed import machine
-from tree_models import DATA, MODELS, cells
+from tree_models import DATA, LARGE, MODELS, cells
 from trees_measure import Limits, Line, growth_cell, growth_cells, model_cell, pipeline_cell
 from trees_page import page
 from trees_peers import peer_cell
 
 ROWS = "50,mfeat=20,adult=30"
-PEER_MODELS = "XGBoost,forest"
+PEER_MODELS = ",".join(name for name in MODELS if name != LARGE)
 PIPELINES = ("german_credit", "adult")
 PARTS = ("models", "pipeline", "growth", "peers")
 KEYS = {"models": ["data", "model"], "pipeline": ["data"], "growth": ["grows", "value"], "peers": ["data", "model"]}
@@ -107,6 +109,8 @@ def run(part: str, jobs: list[Job], args: argparse.Namespace) -> None:
     most = rows_of(args.rows)
     figures = Figures(args.out / f"trees-{part}.csv", KEYS[part])
     todo = [job for job in jobs if not (args.resume and figures.has(job))]
+    done: list[Job] = []
+    begun = time.perf_counter()
     work: dict[str, Work] = {
         "models": model_cell,
         "pipeline": pipeline_cell,
@@ -117,16 +121,18 @@ def run(part: str, jobs: list[Job], args: argparse.Namespace) -> None:
     def put(job: Job, found: list[Line] | str) -> None:
         head = dict(zip(KEYS[part], job, strict=True))
         figures.put(job, [{**head, "failed": found}] if isinstance(found, str) else found)
+        done.append(job)
+        print(f"{part}: {len(done)} of {len(todo)} cells, {time.perf_counter() - begun:.0f} s", flush=True)
 
     def group(data: str, mine: list[Job]) -> None:
-        limits = Limits(most(data), min(most(data), args.few_rows), args.budget, args.stage, args.peer_limit)
-        limit = args.limit * (4 if part == "peers" else 1)
-        measured(partial(work[part], limits), mine, limit, put)
+        few, peers = (min(most(data), n) for n in (args.few_rows, args.peer_rows))
+        limits = Limits(most(data), few, args.budget, args.stage, peers, args.peer_limit, args.peer_cell)
+        measured(partial(work[part], limits), mine, args.limit, put)
 
     with ThreadPoolExecutor(args.workers) as pool:
         groups = [(str(name), list(mine)) for name, mine in groupby(todo, key=lambda job: job[0])]
-        for done in [pool.submit(group, *each) for each in groups]:
-            done.result()
+        for group_done in [pool.submit(group, *each) for each in groups]:
+            group_done.result()
 
 
 def main() -> None:
@@ -134,10 +140,14 @@ def main() -> None:
     parser.add_argument("--data", default=",".join(DATA))
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--rows", default=ROWS, help="most rows, and exceptions")
-    parser.add_argument("--few-rows", type=int, default=8, help="rows for the black box and the peers")
+    parser.add_argument("--few-rows", type=int, default=8, help="rows for the black box")
+    parser.add_argument("--peer-rows", type=int, default=4, help="rows for the peers")
     parser.add_argument("--budget", type=float, default=1.0, help="seconds of a proof")
     parser.add_argument("--stage", type=float, default=12.0, help="seconds of a stage of a cell")
-    parser.add_argument("--peer-limit", type=float, default=5.0, help="seconds a peer may take for a row")
+    parser.add_argument("--peer-limit", type=float, default=2.5, help="seconds a peer may take for a row")
+    parser.add_argument(
+        "--peer-cell", type=float, default=10.0, help="seconds until a peer that was stopped is not restarted"
+    )
     parser.add_argument("--limit", type=float, default=300.0, help="seconds of a cell, training included")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--peer-models", default=PEER_MODELS, help="models that the peers are asked about")

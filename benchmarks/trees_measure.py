@@ -33,14 +33,17 @@ USUAL = {"trees": 100, "depth": 6, "rows": 100}
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is measured: rows, those of them for the black box and the peers, seconds of a proof, seconds of a stage
-    (rows alone; proofs; the black box), after which it ends with the rows done, and seconds of a row of a peer."""
+    """How much is measured: rows, those of them for the black box, seconds of a proof, seconds of a stage
+    (rows alone; proofs; the black box), after which it ends with the rows done; rows for the peers, seconds of a row
+    of a peer, and seconds of all its rows after which it is not restarted."""
 
     rows: int
     few_rows: int
     budget: float
     stage: float
+    peer_rows: int
     peer: float
+    peer_cell: float
 
 
 def explained(explainer: grace.Explainer, frame: pd.DataFrame, **asked: Any) -> tuple[grace.Explanations, float]:
@@ -166,9 +169,10 @@ def measure_pipeline(data: str, limits: Limits) -> list[Line]:
             lines.append({"what": what, "failed": "its trees were not read"})
             continue
         frame = subject.rows(limits.rows)
-        explainer.explain(frame.head(1))
-        own, _ = answered(explainer, frame, limits.stage, {})
-        line = {"what": what, **size(ensemble.trees), **own, **proven(explainer, frame, limits, {})}
+        asked = subject.asked()
+        explainer.explain(frame.head(1), **asked)
+        own, _ = answered(explainer, frame, limits.stage, asked)
+        line = {"what": what, **size(ensemble.trees), **own, **proven(explainer, frame, limits, asked)}
         lines.append({**line, "failed": ""})
     return lines
 
@@ -182,9 +186,10 @@ def measure_growth(what: str, value: int, limits: Limits) -> Line:
     assert ensemble is not None
     rows = subject.rows(len(subject.test))
     frame = rows.iloc[np.arange(sizes["rows"]) % len(rows)].reset_index(drop=True)
-    explainer.explain(frame.head(1))
-    took = [explained(explainer, frame)[1] for _ in range(3 if sizes["rows"] <= USUAL["rows"] else 1)]
-    alone = one_by_one(explainer.explain, frame.head(min(len(frame), 25)), limits.stage)
+    asked = subject.asked()
+    explainer.explain(frame.head(1), **asked)
+    took = [explained(explainer, frame, **asked)[1] for _ in range(3 if sizes["rows"] <= USUAL["rows"] else 1)]
+    alone = one_by_one(lambda row: explainer.explain(row, **asked), frame.head(min(len(frame), 25)), limits.stage)
     own = {"rows": sizes["rows"], "seconds": float(np.median(took)), "alone_ms": float(np.median(alone) * 1e3)}
     return {**size(ensemble.trees), "depth": sizes["depth"], **own, "failed": ""}
 

@@ -17,6 +17,7 @@ PEERS = {
     "treecf-genetic": "treecf genetic",
     "treecf-exact": "treecf exact",
 }
+PEER_COLUMNS = ("proven", "optimal_rows", "optimal_equal", "fair_rows")
 
 
 def page(out: Path) -> None:
@@ -32,6 +33,8 @@ def page(out: Path) -> None:
         if (out / f"trees-{name}.csv").exists():
             lines = pd.read_csv(out / f"trees-{name}.csv")
             failed = lines["failed"].notna()
+            if name == "peers" and "method" in lines:  # a method that failed has dashes in the table
+                failed &= lines["method"].isna()
             if not failed.all():
                 sections.append(section(lines[~failed]))
             if failed.any():
@@ -185,46 +188,74 @@ def beside_box(lines: pd.DataFrame) -> str:
 
 
 def peers_section(lines: pd.DataFrame) -> str:
-    proofs = ["proven", "optimal_rows", "optimal_equal"]
-    good = ordered(lines.reindex(columns=lines.columns.union(proofs, sort=False)))
+    asked = ordered(lines[lines.method.notna()].reindex(columns=lines.columns.union(PEER_COLUMNS, sort=False)))
+    good = asked[asked.failed.isna()]
     heads = ["model", "data", "method", "rows", "valid", "in domain", "features", "distance", "search: fewer", "more"]
     heads += ["proven", "optimum: equal", "ms median", "mean", "times the search"]
     rows = []
-    for r in good.itertuples():
+    for r in asked.itertuples():
+        if isinstance(r.failed, str):
+            rows.append([r.model, r.data, PEERS[r.method], *["–"] * (len(heads) - 3)])
+            continue
         proven = [share(r.proven), f"{r.optimal_equal:.0f} of {r.optimal_rows:.0f}"] if r.proven >= 0 else ["", ""]
         cells = [r.model, r.data, PEERS[r.method], f"{r.rows:.0f}", f"{r.valid:.2f}", number(r.in_domain)]
         cells += [number(r.features), number(r.distance)]
         cells += ["", ""] if r.method == "search" else [share(r.search_fewer), share(r.search_more)]
         rows.append([*cells, *proven, number(r.median_ms), number(r.mean_ms), number(r.times)])
+    summaries = [f"**{name}**, {TREES} trees:\n\n{beside(part)}" for name, part in good.groupby("model", sort=False)]
+    if len(summaries) > 1:
+        summaries.append(f"**All models:**\n\n{beside(good)}")
+    several = "\n\n".join(summaries)
     return f"""## Beside other libraries
 
 The same rows of the same models; see [Benchmark](benchmark.md) for how they are asked. None of them knows γ, so
 that the search is asked without it here (`gamma=1`). *Fewer* and *more* are the shares of rows on which the
-search changes fewer or more features than the method, where that has an answer in the domain. treecf's exact
-search proves the fewest changes (*proven*); *equal* says on how many of these rows the search changes as many.
-Times are of rows asked alone; *times the search* is the ratio of the medians. NICE knows classes only, treecf
-two classes or numbers.
+search changes fewer or more features than the method, where that has an answer in the domain; where the search,
+which may change five, has none and the method changes more than that, the row is left out. treecf's exact search
+proves the fewest changes (*proven*); *equal* says on how many of these rows the search changes as many.
+Times are of rows asked alone, in the same run; *times the search* is the ratio of the medians, and over tables
+their geometric mean, where a method has any answer in its time. NICE and DiCE ask the model for predictions, treecf
+gets the trees that were read.
 
-{over_models(good)}
+{several}
 
 {table(heads, rows, 3)}
+
+{unanswered(asked[asked.failed.notna()])}
 """
 
 
-def over_models(good: pd.DataFrame) -> str:
-    """Each method beside the search, over all models and tables."""
+def beside(good: pd.DataFrame) -> str:
+    """Each method beside the search, over the tables of some models."""
     said = []
     for method, part in good[good.method != "search"].groupby("method", sort=False):
-        times = np.exp(np.log(part.times).mean())
+        times, fair = part.times.dropna(), part.fair_rows.fillna(part.rows)  # with an answer in the domain
+        if len(times) == 0:
+            said.append(f"- {PEERS[str(method)]}: no answers.")
+            continue
+        more = (part.search_more * fair).sum() / max(fair.sum(), 1)
+        what = ("table" if len(set(good.model)) == 1 else "cell") + "s" * (len(times) > 1)
         text = (
-            f"- {PEERS[str(method)]}: {number(times)} times the time of the search (geometric mean over {len(part)} "
-            f"models; {number(part.times.min())} to {number(part.times.max())}); the search changes more features on "
-            f"{share(part.search_more.max())} of the rows at most"
+            f"- {PEERS[str(method)]}: {number(np.exp(np.log(times).mean()))} times the time of the search (geometric "
+            f"mean over {len(times)} {what} with answers; {number(times.min())} to {number(times.max())}); the search "
+            f"changes more features on {share(more)} of {fair.sum():.0f} rows"
         )
         if part.optimal_rows.notna().any():
             text += f", and as many on {part.optimal_equal.sum():.0f} of the {part.optimal_rows.sum():.0f} proven rows"
         said.append(text + ".")
     return "\n".join(said)
+
+
+def unanswered(failed: pd.DataFrame) -> str:
+    """Why methods have dashes, with the tables of each reason."""
+    said = []
+    for (why, method), part in failed.groupby(["failed", "method"], sort=False):
+        tables = [
+            str(data) if len(mine) == failed.model.nunique() else f"{data} ({', '.join(mine.model)})"
+            for data, mine in part.groupby("data", sort=False)
+        ]
+        said.append(f"{PEERS[str(method)]}: {why} ({', '.join(tables)})")
+    return f"Dashes: {'; '.join(said)}." if said else ""
 
 
 def pipeline_section(lines: pd.DataFrame) -> str:

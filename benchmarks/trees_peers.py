@@ -28,28 +28,41 @@ def peer_cell(limits: Limits, data: str, model: str) -> list[Line]:
         subject.inputs if subject.number else subject.train,
         subject.test.drop(columns=subject.target) if subject.number else subject.test,
         target=None if subject.number else subject.target,
-        most=limits.few_rows,
+        most=limits.peer_rows,
         gamma=1.0,
         time_limit=limits.peer,
-        **subject.asked(),
+        **subject.against(),
     )
     judge = Judge(task, [])
     head = {"data": data, "model": model}
     answers, own = searched(task, limits)
     lines = [{**head, "method": "search", **figures(judge, answers, answers, own)}]
     for name in METHODS:
+        why = cannot_be_asked(name, task)
+        if why:
+            lines.append({**head, "method": name, "failed": why})
+            continue
         try:
-            theirs = PEERS[name].ask(task, ENVIRONMENTS)
+            theirs = PEERS[name].ask(task, ENVIRONMENTS, total=limits.peer_cell)
             lines.append({**head, "method": name, **figures(judge, theirs, answers, own), "note": theirs.note})
         except GraceError as reason:
             lines.append({**head, "method": name, "failed": str(reason).split(": ")[-1]})
     return lines
 
 
+def cannot_be_asked(name: str, task: Task) -> str:
+    """Why a peer knows no such models, or nothing."""
+    if name.startswith("nice") and task.wanted is not None:
+        return "NICE knows classes only"
+    if name.startswith("treecf") and task.wanted is None and len(task.model.classes) > 2:
+        return "treecf knows two classes only"
+    return ""
+
+
 def searched(task: Task, limits: Limits) -> tuple[Answers, np.ndarray]:
     """The answers of the search with their times, and how many features they change."""
     explainer = grace.Explainer(task.model, task.train_frame, schema=task.schema, domain=task.domain)
-    asked: dict[str, Any] = {"gamma": task.gamma}
+    asked: dict[str, Any] = {"gamma": task.gamma, "among": "nearest"}
     if task.wanted is not None:
         asked["against"] = grace.above(task.wanted[0])
     frame = task.frame
@@ -61,21 +74,24 @@ def searched(task: Task, limits: Limits) -> tuple[Answers, np.ndarray]:
 
 
 def figures(judge: Judge, answers: Answers, search: Answers, own: np.ndarray) -> Line:
-    """The measures of a method, and the search beside it: row by row where the method has an answer in the domain."""
+    """The measures of a method, and the search beside it: row by row where the method has an answer in the domain, one
+    of more than K features only where the search has one too, which may not change as many."""
     verdict = judge.verdict(answers)
     tried = len(verdict.valid)
     fair = verdict.valid & (verdict.in_domain == 1)
+    fair &= (verdict.features <= judge.task.max_features) | np.isfinite(own[:tried])
     ours = np.where(np.isfinite(own[:tried]), own[:tried], np.inf)
     seconds = answers.seconds[np.isfinite(answers.seconds)] if answers.seconds is not None else np.zeros(0)
     line = {
         "rows": tried,
+        "fair_rows": int(fair.sum()),
         **{name: value for name, value in verdict.figures().items() if name in SHOWN},
         "median_ms": float(np.median(seconds) * 1e3) if len(seconds) else float("nan"),
         "mean_ms": float(seconds.mean() * 1e3) if len(seconds) else float("nan"),
         "search_fewer": mean((ours < verdict.features)[fair].astype(float)),
         "search_more": mean((ours > verdict.features)[fair].astype(float)),
     }
-    if search.seconds is not None and len(seconds):
+    if search.seconds is not None and len(seconds) and verdict.valid.any():  # else it was stopped, or gave up
         line["times"] = float(np.median(seconds) / np.median(search.seconds))
     if answers.proven is not None:
         sure = answers.proven[:tried] & fair

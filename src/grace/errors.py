@@ -14,6 +14,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "boosting": ("lightgbm", "xgboost-cpu"),
     "catboost": ("catboost",),
     "frames": ("narwhals", "polars", "pyarrow"),
+    "interpret": ("interpret-core",),
     "keras": ("keras",),
     "lime": ("lime",),
     "mlflow": ("mlflow-skinny",),

@@ -137,6 +137,13 @@ def test_a_hopeless_peer_is_given_up(task, tmp_path, variant) -> None:
     assert "2 rows not tried" in found.note
 
 
+def test_a_peer_out_of_time_is_not_restarted(task, tmp_path) -> None:
+    command = [sys.executable, str(fake(tmp_path))]
+    found = ask_peer(task, command, "always-crash", grace_period=0.4, setup=20, total=0.0)
+    assert found.tried == 1
+    assert "out of time; 6 rows not tried" in found.note
+
+
 def test_a_peer_that_cannot_be_set_up_says_why(task, tmp_path) -> None:
     with pytest.raises(GraceError, match="RuntimeError: no such backend"):
         run(task, tmp_path, "setup")

@@ -59,12 +59,23 @@ def test_the_page_is_made_of_what_is_there(tmp_path) -> None:
     head = {"data": "spam", "model": "forest", "rows": 2, "valid": 1.0, "in_domain": 1.0, "features": 1.0}
     head |= {"distance": 1.0, "search_fewer": 0.0, "search_more": 0.0, "median_ms": 2.0, "mean_ms": 2.0, "times": 4.0}
     peers = [{**head, "method": m, "failed": ""} for m in ("search", "nice-sparsity")]
+    peers += [
+        {**head, "model": "XGBoost", "method": m, "failed": "", "times": 1.0} for m in ("search", "nice-sparsity")
+    ]
+    why = "treecf knows two classes only"
+    peers.append({"data": "spam", "model": "XGBoost", "method": "treecf-exact", "failed": why})
+    peers.append({"data": "mfeat", "model": "forest", "failed": "longer than 9 s"})
     pd.DataFrame(peers).to_csv(tmp_path / "trees-peers.csv", index=False)
     page(tmp_path)
     text = (tmp_path / "trees.md").read_text(encoding="utf-8")
     assert "| forest | spam | 1,234 |" in text
     assert "Not measured: longer than 300 s (mfeat, forest)." in text
-    assert "NICE sparsity: 4 times the time of the search" in text
+    forest, boosted, both = (f"- NICE sparsity: {n} times the time of the search" for n in (4, 1, 2))
+    assert text.index("**XGBoost**") < text.index(boosted) < text.index("**forest**") < text.index(forest)
+    assert text.index("**All models:**") < text.index(both)
+    assert "| XGBoost | spam | treecf exact | – |" in text
+    assert "Dashes: treecf exact: treecf knows two classes only (spam)." in text
+    assert "Not measured: longer than 9 s (mfeat, forest)." in text
     assert "Made by `python benchmarks/trees.py --rows 3`, which" in text
     assert "1.00 in rows of a batch" in text
     assert "on all but 2 rows (1 of XGBoost, adult, 1 of forest, spam)" in text

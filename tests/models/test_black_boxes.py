@@ -21,7 +21,6 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import grace
-from grace.methods.moves import observed
 from grace.models import Predictor, TorchModel
 from grace.problem.goal import Flip
 from problems import BOX, uniform
@@ -65,22 +64,6 @@ def test_a_narrow_step_is_found_among_observed_values() -> None:
 
     e = explained(step, pd.DataFrame({"a": [-3.0], "b": [0.0], "c": [0.0]}), train)[0]
     assert [(c.name, c.new) for c in e.changes] == [("a", 1.2)]
-
-
-def test_observed_values_are_shared_out() -> None:
-    """All values of columns that have few; the others share what is left, evenly spread from end to end."""
-    rows = torch.stack([torch.arange(60) % k for k in (2, 60, 33, 5)], dim=1).to(torch.float64)
-    values, owner = observed(rows, 16)
-    found = {j: values[owner == j].tolist() for j in range(4)}
-    assert found[0] == [0, 1]
-    assert found[3] == [0, 1, 2, 3, 4]
-    assert [len(found[j]) for j in (2, 1)] == [28, 29]  # of 64 - 7
-    for j, most in ((1, 59), (2, 32)):
-        assert (found[j][0], found[j][-1]) == (0, most)
-        assert len(set(found[j])) == len(found[j])
-        assert max(np.diff(found[j])) - min(np.diff(found[j])) <= 1
-    none, _ = observed(rows[:, :0], 16)
-    assert len(none) == 0
 
 
 def test_a_pair_with_one_value_of_a_number_that_does_is_found() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,11 +118,12 @@ class Peer:
     def name(self) -> str:
         return self.variant if self.library == "torchattacks" else f"{self.library}-{self.variant}"
 
-    def ask(self, task: Task, environments: Path) -> Answers:
-        """Its answers, computed in a virtual environment that is created on first use."""
+    def ask(self, task: Task, environments: Path, *, total: float = math.inf) -> Answers:
+        """Its answers, computed in a virtual environment that is created on first use. After `total` seconds it is not
+        restarted for further rows."""
         library = LIBRARIES[self.library]
         python = environment(self.library, library.requirements, environments, torch_too=library.torch_too)
-        return ask_peer(task, [str(python), str(RUNNERS / library.runner)], self.variant)
+        return ask_peer(task, [str(python), str(RUNNERS / library.runner)], self.variant, total=total)
 
     def fingerprint(self) -> str:
         """A hash of the pinned versions and the scripts."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -118,10 +119,18 @@ def _answer(task: Task, message: bytes) -> bytes:
 
 
 def ask_peer(
-    task: Task, command: Sequence[str], variant: str, *, grace_period: float = GRACE_PERIOD, setup: float = SETUP_LIMIT
+    task: Task,
+    command: Sequence[str],
+    variant: str,
+    *,
+    grace_period: float = GRACE_PERIOD,
+    setup: float = SETUP_LIMIT,
+    total: float = math.inf,
 ) -> Answers:
     """The answers of a runner (see `runners/protocol.py`). A row that times out or crashes the process has no answer;
-    the process is restarted with the next row. A failure of the set-up raises an error."""
+    the process is restarted with the next row, until `total` seconds are over. A failure of the set-up raises an
+    error."""
+    begun = time.monotonic()
     outcomes: dict[int, dict[str, Any]] = {}
     todo = list(range(len(task.rows)))
     with tempfile.TemporaryDirectory(prefix="grace-peer-") as folder, ExitStack() as stack:
@@ -129,7 +138,7 @@ def ask_peer(
         task.save(here / "task")
         if network_in(task.model) is None:
             (here / "task" / "address").write_text(stack.enter_context(served(task)), encoding="utf-8")
-        while todo and not _gives_up(outcomes):
+        while todo and not _gives_up(outcomes) and not (outcomes and time.monotonic() - begun > total):
             child = _Child(here, [*command, str(here / "task"), str(here / "events"), variant], todo)
             try:
                 child.watch(outcomes, task.time_limit + grace_period, setup)
@@ -249,7 +258,8 @@ def _answers(task: Task, outcomes: dict[int, dict[str, Any]]) -> Answers:
         notes.append(f"{proven.sum()} of {len(outcomes)} rows proven")
     left = len(task.rows) - len(outcomes)
     if left:
-        notes.append(f"given up after {GIVE_UP} rows in a row without an answer; {left} rows not tried")
+        why = f"given up after {GIVE_UP} rows in a row without an answer" if _gives_up(outcomes) else "out of time"
+        notes.append(f"{why}; {left} rows not tried")
     timed = seconds[np.isfinite(seconds)]
     total = float(timed.mean() * len(task.rows)) if len(timed) else None  # peers have no batches
     return Answers(rows, seconds, total, tried=len(outcomes), note="; ".join(notes), proven=proven)

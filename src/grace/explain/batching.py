@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from grace.methods.moves import OBSERVED, VALUES
+from grace.methods.moves import VALUES
+from grace.methods.observed import FEW
 from grace.models.base import Model
 from grace.models.predictor import OutOfCallsError, Predictor
 from grace.models.relu import check_layers
@@ -44,8 +45,7 @@ def rows_at_once(model: Model, space: Space, background: int, settings: Settings
         features=len(space.low),
         coordinates=len(space),
         classes=model.width,
-        moves=(VALUES + OBSERVED * model.black_box) * space.n_numeric
-        + sum(len(codes) for codes in space.choices.values()),
+        moves=(VALUES + FEW * model.black_box) * space.n_numeric + sum(len(codes) for codes in space.choices.values()),
         units=sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear)),
         background=background,
     )

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from grace.methods.observed import ObservedValues
 from grace.models.gpu_layout import GpuLayout
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.budget import at_once
 from grace.problem.problem import Problem, positions
 
 VALUES = 16  # tried per number
-OBSERVED = 48  # observed values of a black box's numbers that are tried, on average
 CLOSE = 0.2  # of a spread: the smallest step tried
 FEW = 320  # up to so many moves of a piecewise constant model (trees) are all tried again at later levels
 CHUNK_BYTES = 1 << 21
@@ -151,31 +151,15 @@ def moves_of(problem: Problem) -> Moves:
     owners = [features.repeat_interleave(VALUES)]
     if problem.model.black_box and problem.background is not None:
         # trees split between observed values
-        seen, place = observed(space.numbers(problem.background.rows), OBSERVED)
-        owner = features[place]
-        parts.append(torch.minimum(torch.maximum(seen, problem.low[:, owner]), problem.high[:, owner]))
+        seen = ObservedValues.of(space, problem.background)
+        owner = seen.feature
+        parts.append(torch.minimum(torch.maximum(seen.few, problem.low[:, owner]), problem.high[:, owner]))
         owners.append(owner)
     for j in space.categorical:
         code = space.choices[j].to(anchor.dtype).expand(len(anchor), -1)
         parts.append(torch.where(space.between(j, problem.low, problem.high), code, problem.rows[:, [j]]))
         owners.append(torch.full_like(space.choices[j], j))
     return Moves(torch.cat(owners)[None], torch.cat(parts, dim=1), relu_network(problem.model))
-
-
-def observed(columns: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Different values of each column, evenly chosen, and the columns they are of: `count` on average. What columns
-    with fewer values leave goes to the others."""
-    distinct = [column.unique() for column in columns.T]
-    left, take = count * len(distinct), {}
-    for done, j in enumerate(sorted(range(len(distinct)), key=lambda j: len(distinct[j]))):
-        take[j] = min(len(distinct[j]), left // (len(distinct) - done))
-        left -= take[j]
-    values, owners = [columns.new_zeros(0)], [torch.zeros(0, dtype=torch.long, device=columns.device)]
-    for j, seen in enumerate(distinct):
-        place = torch.linspace(0, len(seen) - 1, take[j], device=columns.device).round().long()
-        values.append(seen[place])
-        owners.append(torch.full_like(place, j))
-    return torch.cat(values), torch.cat(owners)
 
 
 def ladder(room: Tensor, spread: Tensor, count: int) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from grace.methods.backtrack import way_back
 from grace.methods.line_search import ROUNDING
 from grace.methods.moves import Moves, moves_of
+from grace.methods.observed import is_scanned, nearest_flips
 from grace.methods.polish import is_compiled, polish, trees_of
 from grace.methods.steady import steadied, steadiness
 from grace.methods.walk import both, gradient, is_compiled_walk
@@ -87,6 +88,11 @@ def beam_search(problem: Problem) -> Tensor:
             few = FINALISTS if problem.among == "nearest" else CANDIDATES
             near = nearest_answers(part.select(rows), moves.select(rows), states[rows], hits[rows], few)
             candidates += [(left[rows[index]], answers) for index, answers in near]
+        if k == 0 and is_scanned(problem):
+            more = single_changes(problem, candidates)
+            candidates += more
+            for rows, _ in more:
+                single[rows] = solved[rows] = True
         rest = positions(~solved) if problem.prefer == "fewest" else torch.arange(len(left), device=left.device)
         left, part, margin = left[rest], part.select(rest), margin[rest]
         if len(left) == 0 or k + 1 == problem.max_features:
@@ -116,6 +122,22 @@ def beam_search(problem: Problem) -> Tensor:
         best = best_of_each(part, answers, owner, len(found))
         found[owner[best]] = answers[best]
     return found
+
+
+def single_changes(problem: Problem, found: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+    """Answers with a single observed value that are nearer than those found, each with the rows they belong to."""
+    reach = problem.rows.new_full((len(problem),), torch.inf)
+    for index, answers in found:
+        reach.scatter_reduce_(0, index, problem.space.distance(problem.rows[index], answers), "amin")
+    values, flips = nearest_flips(problem, reach)
+    rows = positions(flips.any(dim=1))
+    if len(rows) == 0:
+        return []
+    every = torch.arange(values.shape[1], device=values.device)[None]
+    moves = Moves(every, values[rows], None)
+    part = problem.select(rows)
+    near = nearest_answers(part, moves, part.rows[:, None], flips[rows, None], FINALISTS)
+    return [(rows[index], answers) for index, answers in near]
 
 
 def with_walks(problem: Problem) -> Tensor:
