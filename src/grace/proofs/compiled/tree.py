@@ -46,7 +46,7 @@ from grace.proofs.compiled.rows import (
 
 THINNEST = 1e-10  # a range of this share of the whole is not halved any more
 LIGHTEST = 1e-6  # the least weight of a change in Jensen's inequality, relative to all
-ROOT_STEPS, STEPS = 60, 5  # of gradient descent on the shares of the majorant
+ROOT_STEPS, STEPS, LAST_STEPS = 60, 15, 5  # of gradient descent on the shares of the majorant
 RATE = 0.2
 HALVED = 0.3  # a range is halved before more ways are taken if its term is this large beside that of the best way,
 SMALLEST = 1 / 32  # and as long as it is this share of the whole
@@ -171,7 +171,9 @@ def examine(net: Layers, table: Table, aims: Aims, i: int, f: int, least: float,
     counts[FUNCTIONAL] = q
     for p in range(len(bound.shares)):
         bound.mean[p] = bound.square[p] = bound.gradient[p] = 0.0
-    steps, some = (ROOT_STEPS if f == 0 else STEPS) if left > 0 else 0, opened
+    few = min(opened, 3 * left + 4)
+    steps = 0 if left == 0 else ROOT_STEPS if f == 0 else LAST_STEPS if left == 1 else STEPS
+    some = few if inherit else opened  # which are the best ways of the node above
     for step in range(steps + 1):
         if step > 0:
             gradient_step(net, table, i, f, s, step)
@@ -182,7 +184,7 @@ def examine(net: Layers, table: Table, aims: Aims, i: int, f: int, least: float,
             excluded = total + best_open(f, s, 0, left) < 0.0
         if excluded:
             return True
-        some = opened if step + 1 == steps else min(opened, 3 * left + 4)
+        some = opened if step + 1 == steps else few
     s.rest[f] = total
     for p in range(len(bound.shares)):
         s.shares[f, p] = bound.shares[p]
