@@ -58,11 +58,12 @@ def make_odd(explainer: grace.Explainer, oddities: tuple[str, ...], seed: int) -
     explainer.model.cache.clear()
 
 
-def mixed(seed: int) -> pd.DataFrame:
-    """Continuous numbers, whole ones and categories."""
+def mixed(seed: int, more: int = 0) -> pd.DataFrame:
+    """Continuous numbers, so many more of them, whole ones and categories."""
     rng = np.random.default_rng(seed)
     whole = {"c": rng.integers(0, 4, 40), "d": rng.choice(["u", "v", "w"], 40)}
-    return pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40)} | whole)
+    further = {f"n{j}": rng.normal(size=40) for j in range(more)}
+    return pd.DataFrame({"a": rng.normal(size=40), "b": rng.normal(size=40)} | whole | further)
 
 
 def values_of(problem: Problem, i: int) -> list[list[float]]:
@@ -130,17 +131,18 @@ def test_verdicts_are_those_of_trying_everything(seed, oddities, hidden, asked, 
     seed=st.integers(0, 10**6),
     oddities=st.lists(st.sampled_from(ODDITIES), max_size=2).map(tuple),
     hidden=st.sampled_from([(5,), (7, 6), (6, 5, 4)]),
+    more=st.sampled_from([0, 10, 70]),  # few ways, a block of them, and more than one block
 )
-def test_no_point_of_a_node_lies_above_its_bound(seed, oddities, hidden) -> None:
+def test_no_point_of_a_node_lies_above_its_bound(seed, oddities, hidden, more) -> None:
     """Down random paths of the tree: points with any admissible choice of the open ways."""
     rng = np.random.default_rng(seed)
-    frame = mixed(seed)
+    frame = mixed(seed, more)
     explainer = explainer_of(frame, seed, hidden=hidden, tilt=0.5)
     make_odd(explainer, oddities, seed)
     problem = problem_of(explainer, frame.head(1))
     network = relu_network(problem.model)
     (net, _, columns, table), aims = proof_arrays(problem, network.compiled), aims_of(problem, network)
-    work = search(net, 4, MOST)
+    work = search(net, frame.shape[1], MOST)
     begin_row(net, columns, table, aims, 0, MOST, work)
     classes = len(network.later[-1][1])
     winner = next(c for c in range(classes) if c != int(problem.goal.original[0]))
@@ -229,7 +231,7 @@ def points_in(work: Search, f: int, problem: Problem, rng: np.random.Generator) 
 def test_both_provers_agree() -> None:
     seen: set[int] = set()
     for seed, tilt, most in product(range(4), (1.5, 3.0), (1, 2, 3)):
-        frame = mixed(seed)
+        frame = mixed(seed, more=10 * (seed % 2))
         problem = problem_of(explainer_of(frame, seed, hidden=(12, 9), tilt=tilt), frame)
         asked = torch.full((len(frame),), most)
         one, other = prove(problem, asked, 10), prove_batched(problem, network_of(problem), asked, 10)

@@ -1,6 +1,7 @@
 """Proofs for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
 
 aims      goals as functionals of the scores
+blocks    majorants at many points at once
 boxes     whether functionals stay below zero everywhere in a box
 lines     single changes, by exact lines instead of branch and bound
 majorant  convex majorants of a network over a node, which add up by feature

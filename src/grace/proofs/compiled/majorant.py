@@ -37,7 +37,8 @@ class Majorant(NamedTuple):
     square: Floats
     sign: Floats  # (m,) the functional's coefficients, in the order below
     order: Ints  # (m,) units of the last hidden layer: those with upper bounds first
-    rising: Floats  # (h, m) weights between the last two layers that are multiplied with upper bounds
+    weights: Floats  # (3 h + 1, m) between the last two layers: the next three, and zeros
+    rising: Floats  # (h, m) those that are multiplied with upper bounds
     falling: Floats  # (h, m) with lower bounds
     whole: Floats  # (h, m) their sum
     bias: Floats  # (m,)
@@ -53,7 +54,7 @@ def majorant(net: Layers) -> Majorant:
     hidden = int(net.units[len(net.leak)])
     m = int(net.widths[len(net.leak) - 1]) + 2 * PAD
     h = int(net.widths[len(net.leak) - 2]) if len(net.leak) > 1 else 0
-    free = SHARES * h + m
+    free, weights = SHARES * h + m, np.zeros((3 * h + 1, m))
     return Majorant(
         low=np.zeros(hidden),
         high=np.zeros(hidden),
@@ -64,9 +65,10 @@ def majorant(net: Layers) -> Majorant:
         square=np.zeros(free),
         sign=np.zeros(m),
         order=np.zeros(m, dtype=np.int64),
-        rising=np.zeros((h, m)),
-        falling=np.zeros((h, m)),
-        whole=np.zeros((h, m)),
+        weights=weights,
+        rising=weights[:h],
+        falling=weights[h : 2 * h],
+        whole=weights[2 * h : 3 * h],
         bias=np.zeros(m),
         upper=np.zeros(hidden + 2 * PAD),
         lower=np.zeros(hidden),

@@ -11,6 +11,7 @@ import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table
 from grace.models.compiled import Floats, Ints, Layers, activate, compiled, inlined
+from grace.proofs.compiled.blocks import Block, block
 from grace.proofs.compiled.majorant import Majorant, majorant, set_coefficients, through_layers
 
 DEPTH, WAYS, EVALUATIONS, NODES, LOADED, STUCK, GROUP = 0, 1, 2, 3, 4, 5, 6  # the state of a row
@@ -36,6 +37,7 @@ class Search(NamedTuple):
     changes, F of nodes on the path from the root."""
 
     bound: Majorant
+    block: Block
     directions: Floats  # (features + categories, h) of numbers, and of categories from the row's own
     feature: Ints  # (W,)
     direction: Ints  # (W,)
@@ -75,6 +77,7 @@ def search(net: Layers, d: int, most: int) -> Search:
 
     return Search(
         bound=bound,
+        block=block(net),
         directions=np.concatenate([net.first, np.zeros((entries, h))]),
         feature=whole(ways),
         direction=whole(ways),

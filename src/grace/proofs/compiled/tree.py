@@ -18,6 +18,7 @@ import numpy as np
 from grace.methods.compiled.goal import CompiledGoal
 from grace.methods.compiled.lines import Columns, Table
 from grace.models.compiled import Layers, compiled, inlined, sort_by
+from grace.proofs.compiled.blocks import POINTS, majorise_block
 from grace.proofs.compiled.majorant import add_gradient, default_shares, descend, load, majorise, prepare, tangent
 from grace.proofs.compiled.points import candidate, differs, lowest_at_point, lowest_in_middle
 from grace.proofs.compiled.rows import (
@@ -46,8 +47,9 @@ from grace.proofs.compiled.rows import (
 
 THINNEST = 1e-10  # a range of this share of the whole is not halved any more
 LIGHTEST = 1e-6  # the least weight of a change in Jensen's inequality, relative to all
-ROOT_STEPS, STEPS = 60, 5  # of gradient descent on the shares of the majorant
+ROOT_STEPS, STEPS, LAST_STEPS = 60, 15, 5  # of gradient descent on the shares of the majorant
 RATE = 0.2
+MANY = 16  # points that are better taken in blocks
 HALVED = 0.3  # a range is halved before more ways are taken if its term is this large beside that of the best way,
 SMALLEST = 1 / 32  # and as long as it is this share of the whole
 PAUSED, CLOSED, CANDIDATE = 0, 1, 2
@@ -62,6 +64,23 @@ def value_at(net: Layers, s: Search, w: int, by: float) -> float:
         s.point[u] = s.base[u] + by * direction[u]
     s.state[EVALUATIONS] += 1
     return majorise(net, s.bound, s.point)
+
+
+@inlined
+def open_terms(net: Layers, table: Table, i: int, f: int, s: Search, opened: int, middle: float) -> None:
+    """The terms of the first open ways, many at a time."""
+    points, share = s.block.points, s.weight[s.counts[f, CHANGED]]
+    for begin in range(0, opened, POINTS):
+        count = min(POINTS, opened - begin)
+        for p in range(count):
+            w = s.open[f, begin + p]
+            by, direction = amount(net, table, i, s, w, s.far[w]) / share, s.directions[s.direction[w]]
+            for u in range(net.widths[0]):
+                points[u, p] = s.base[u] + by * direction[u]
+        majorise_block(net, s.bound, s.block, count)
+        for p in range(count):
+            s.gain[s.open[f, begin + p]] = max(0.0, share * (s.block.values[p] - middle))
+    s.state[EVALUATIONS] += opened
 
 
 @compiled
@@ -83,10 +102,13 @@ def evaluate(net: Layers, table: Table, i: int, f: int, s: Search, opened: int, 
             s.moves[a] = share * (max(rise, fall) - middle)
             s.end[a] = s.high[f, a] if rise >= fall else s.low[f, a]
             total += s.moves[a]
-    for o in range(opened):
-        w, share = s.open[f, o], s.weight[changed]
-        by = amount(net, table, i, s, w, s.far[w]) / share
-        s.gain[w] = max(0.0, share * (value_at(net, s, w, by) - middle))
+    if opened >= MANY and len(net.leak) == 2:
+        open_terms(net, table, i, f, s, opened, middle)
+    else:
+        for o in range(opened):
+            w, share = s.open[f, o], s.weight[changed]
+            by = amount(net, table, i, s, w, s.far[w]) / share
+            s.gain[w] = max(0.0, share * (value_at(net, s, w, by) - middle))
     sort_by(s.gain, -1.0, s.open[f], opened)
     return total
 
@@ -171,7 +193,9 @@ def examine(net: Layers, table: Table, aims: Aims, i: int, f: int, least: float,
     counts[FUNCTIONAL] = q
     for p in range(len(bound.shares)):
         bound.mean[p] = bound.square[p] = bound.gradient[p] = 0.0
-    steps, some = (ROOT_STEPS if f == 0 else STEPS) if left > 0 else 0, opened
+    few = min(opened, 3 * left + 4)
+    steps = 0 if left == 0 else ROOT_STEPS if f == 0 else LAST_STEPS if left == 1 else STEPS
+    some = few if inherit else opened  # which are the best ways of the node above
     for step in range(steps + 1):
         if step > 0:
             gradient_step(net, table, i, f, s, step)
@@ -182,7 +206,7 @@ def examine(net: Layers, table: Table, aims: Aims, i: int, f: int, least: float,
             excluded = total + best_open(f, s, 0, left) < 0.0
         if excluded:
             return True
-        some = opened if step + 1 == steps else min(opened, 3 * left + 4)
+        some = opened if step + 1 == steps else few
     s.rest[f] = total
     for p in range(len(bound.shares)):
         s.shares[f, p] = bound.shares[p]
