@@ -19,6 +19,8 @@ from grace.problem.problem import Problem, positions
 STEADY = 0.05  # of a spread
 WHOLE = 2  # whole numbers
 INSIDE = 0.1  # of the span
+DEEPER = 0.5  # the same where another number of the answer is on a spike, to which this gives room
+TURNS = 4  # in which numbers of an answer may move in compiled code
 MORE_DIGITS = 3  # that a value may get if nothing coarser lies in the span
 
 
