@@ -7,8 +7,6 @@ so that the search is never worse than they are.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 

@@ -15,25 +15,35 @@ Run = tuple[float, float, float, float]
 
 
 @compiled
-def width_of(columns: Columns, j: int, low: float, high: float) -> float:
+def wholes_needed(x: float, low: float, high: float) -> float:
+    """How many whole numbers a steady run has: two, if as many follow each other on one side of x within its range."""
+    above = np.floor(high) - max(np.ceil(low), np.floor(x) + 1.0) + 1.0
+    below = min(np.floor(high), np.ceil(x) - 1.0) - np.ceil(low) + 1.0
+    return max(1.0, min(WHOLE, max(above, below)))
+
+
+@compiled
+def width_of(columns: Columns, j: int, low: float, high: float, wholes: float) -> float:
     """How wide a run is, in terms of what is steady."""
     if columns.whole[j]:
-        return (np.floor(high + 1e-9) - np.ceil(low - 1e-9) + 1.0) / WHOLE
+        return (np.floor(high + 1e-9) - np.ceil(low - 1e-9) + 1.0) / wholes
     return (high - low) / (STEADY * columns.spread[j])
 
 
 @compiled
 def better_run(
-    columns: Columns, j: int, x: float, direction: float, since: float, until: float, begin: float, at: float, best: Run
-) -> Run:
+    columns: Columns, j: int, x: float, direction: float, since: float, until: float, begin: float, wholes: float,
+    at: float, best: Run,
+) -> Run:  # fmt: skip
     """The better of the best run so far and another one, of which values nearer than `begin` may not be taken: the
-    nearest that is steady, else the widest. A run that goes on to x is none. `at` is where the answer is."""
+    nearest that is steady, else the widest. A run that goes on to x is none. `at` is where the answer is,
+    and `wholes` how many whole numbers are steady."""
     near, far, width, own = best
     first = max(since, begin)
     if not since > 0.0 or until < first:
         return best
     one, two = x + direction * first, x + direction * until
-    wide = width_of(columns, j, min(one, two), max(one, two))
+    wide = width_of(columns, j, min(one, two), max(one, two), wholes)
     if columns.whole[j] and not wide > 0.0:
         return best
     slack = 1e-9 * columns.spread[j]

@@ -13,7 +13,7 @@ from grace.methods.compiled.first_level import try_feature
 from grace.methods.compiled.goal import FLIP, RANGE, CompiledGoal, margin_at, margin_towards, may_reach, part_of_piece
 from grace.methods.compiled.lines import ROUNDING, Columns, Table, cost_of, margin_of_line, margin_with
 from grace.methods.compiled.polish import Work, differing, distance, margin_of, polish_row, smallest_subset
-from grace.methods.compiled.runs import Run, better_run, inside_run, is_wider
+from grace.methods.compiled.runs import Run, better_run, inside_run, is_wider, wholes_needed
 from grace.methods.compiled.search import search_row
 from grace.methods.steady import DEEPER, INSIDE, STEADY, TURNS, WHOLE
 from grace.models.compiled import Floats, Layers, activate, compiled, forward, inlined, move_feature
@@ -59,6 +59,7 @@ def run_on_line(
     if not (reach > 0.0 and reach >= begin):
         return best
     begin, targets, last = max(begin, 0.0), 1 if goal.kind == RANGE else lines.scores.shape[1], -1
+    wholes = wholes_needed(x, table.low[i, j], table.high[i, j])
     places = lines.places[: min(SECTION, len(lines.places))]
     for c in range(len(lines.since)):
         lines.since[c] = np.nan
@@ -72,7 +73,21 @@ def run_on_line(
             counts = goal.kind == RANGE or (c == k if k >= 0 else (c != goal.target[i]) == (goal.kind == FLIP))
             if counts:
                 best = runs_of_class(
-                    goal, columns, i, j, c, x, direction, begin, at, count, complete, tolerance + ROUNDING, best, work
+                    goal,
+                    columns,
+                    i,
+                    j,
+                    c,
+                    x,
+                    direction,
+                    begin,
+                    wholes,
+                    at,
+                    count,
+                    complete,
+                    tolerance + ROUNDING,
+                    best,
+                    work,
                 )
                 if not np.isnan(lines.since[c]):
                     pending = min(pending, lines.since[c])
@@ -83,8 +98,8 @@ def run_on_line(
 
 @inlined
 def runs_of_class(
-    goal: CompiledGoal, columns: Columns, i: int, j: int, k: int, x: float, direction: float, begin: float, at: float,
-    count: int, complete: bool, threshold: float, best: Run, work: Work,
+    goal: CompiledGoal, columns: Columns, i: int, j: int, k: int, x: float, direction: float, begin: float,
+    wholes: float, at: float, count: int, complete: bool, threshold: float, best: Run, work: Work,
 ) -> Run:  # fmt: skip
     """The best run so far and those of one class that end in a section of a line; a run that goes on in the next
     section, if the line is not complete, is kept."""
@@ -96,7 +111,7 @@ def runs_of_class(
             first, last = part_of_piece(goal, i, k, lines.scores, p, threshold, lines.trial)
         goes_on = first == 0.0 and last >= 0.0
         if not np.isnan(since) and not (goes_on and until == places[p]):
-            best = better_run(columns, j, x, direction, since, until, begin, at, best)
+            best = better_run(columns, j, x, direction, since, until, begin, wholes, at, best)
             since = np.nan
         if first <= last:
             length = places[p + 1] - places[p]

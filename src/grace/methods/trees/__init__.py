@@ -159,18 +159,18 @@ def smallest() -> Question:
 @cache
 def ready() -> None:
     """Compile, or load what an earlier process has compiled."""
-    *arrays, work = smallest()
+    trees, aims, columns, table, work = smallest()
     first = np.zeros(1, dtype=np.int64)
     with compiling("search of trees"):
-        search_rows(*arrays, 0, 0, first, 1, False, 1, found_arrays(arrays[3].rows), work)
+        search_rows(trees, aims, columns, table, 0, 0, first, 1, False, 1, found_arrays(table.rows), work)
 
 
 @cache
 def ready_steady() -> None:
     """The same for steady answers."""
-    *arrays, work = smallest()
+    trees, aims, columns, table, work = smallest()
     with compiling("steady answers of trees"):
-        steady_rows(*arrays, 0, 0, 1, np.zeros((0, 1)), work)
+        steady_rows(trees, aims, columns, table, 0, 0, 1, np.zeros((0, 1)), work)
 
 
 __all__ = ["COMPLETE", "polish_trees", "search_from", "search_trees", "steady_trees", "tree_arrays"]

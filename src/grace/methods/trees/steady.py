@@ -12,7 +12,7 @@ import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of
 from grace.methods.compiled.polish import EXHAUSTIVE, differing, distance
-from grace.methods.compiled.runs import Run, better_run, inside_run, is_wider
+from grace.methods.compiled.runs import Run, better_run, inside_run, is_wider, wholes_needed
 from grace.methods.steady import DEEPER, INSIDE, TURNS
 from grace.methods.trees.branch import FOUND, begin_row, next_answer
 from grace.methods.trees.margins import Aims, margin_of, reaches
@@ -58,6 +58,7 @@ def run_of_steps(
     if not low <= high:
         return best
     count = staircase(trees, row, f, low, high, s)
+    wholes = wholes_needed(x, table.low[i, f], table.high[i, f])
     for g in range(len(aims.groups) - 1):
         since = -1
         for p in range(count + 1 if group in (-1, g) else 0):
@@ -66,7 +67,7 @@ def run_of_steps(
             elif since >= 0:
                 first, last = s.start[since], np.nextafter(s.start[p], -np.inf) if p < count else high
                 near, far = (first - x, last - x) if direction > 0.0 else (x - last, x - first)
-                best = better_run(columns, f, x, direction, near, far, 0.0, at, best)
+                best = better_run(columns, f, x, direction, near, far, 0.0, wholes, at, best)
                 since = -1
     return best
 
