@@ -44,18 +44,16 @@ def search(problem: Problem) -> Tensor:
 
 
 def steady_answers(problem: Problem, found: Tensor) -> Tensor:
-    """The nearest answers replaced by steady ones with as few features, in compiled code."""
-    if (ensemble := trees_of(problem)) is None:
+    """The nearest answers, or rows without one, replaced by steady ones with as few features."""
+    if (ensemble := trees_of(problem)) is not None:
+        from grace.methods.trees import steady_trees
+
+        return steady_trees(problem, ensemble, found)
+    if is_compiled(problem):
         from grace.methods.compiled import steady_compiled
 
         return steady_compiled(problem, found)
-    from grace.methods.trees import steady_trees
-
-    index = positions((steady := steady_trees(problem, ensemble, found)).ne(found).any(dim=1))
-    if len(index) == 0:
-        return found
-    reached = problem.select(index).reached(steady[index])  # the model has the last word
-    return found.index_copy(0, index[reached], steady[index[reached]])
+    return steadied(problem, found)
 
 
 def beam_search(problem: Problem) -> Tensor:

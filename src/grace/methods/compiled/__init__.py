@@ -79,7 +79,7 @@ def search_compiled(problem: Problem, walks: bool) -> Tensor:
     _over_rows("search", problem, answer, partial(own_workspace, d=rows.shape[1], most=problem.max_features))
     if (better == found).all():
         return torch.from_numpy(found)
-    return _replace_where_reached(problem, torch.from_numpy(found), torch.from_numpy(better))
+    return replace_where_reached(problem, torch.from_numpy(found), torch.from_numpy(better))
 
 
 def walk_compiled(problem: Problem, local: bool) -> Tensor:
@@ -91,10 +91,10 @@ def walk_compiled(problem: Problem, local: bool) -> Tensor:
         lambda arrays, a, b, work: walk_rows(*arrays, *further, a, b, local, options, found, work),
         lambda net, _: own_walk_workspace(problem, net, *further),
     )
-    return _replace_where_reached(problem, problem.rows, torch.from_numpy(found))
+    return replace_where_reached(problem, problem.rows, torch.from_numpy(found))
 
 
-def _replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
+def replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
     """Rows replaced by others that differ and reach the goal: the model has the last word, as it may round in another
     way."""
     index = positions((rows != others).any(dim=1))
@@ -125,7 +125,7 @@ def steady_compiled(problem: Problem, answers: Tensor) -> Tensor:
         lambda arrays, a, b, work: steady_rows(*arrays, a, b, most, tolerance, rows, work),
         partial(own_workspace, d=rows.shape[1], most=most),
     )
-    return _replace_where_reached(problem, answers, torch.from_numpy(rows))
+    return replace_where_reached(problem, answers, torch.from_numpy(rows))
 
 
 @cache

@@ -20,6 +20,7 @@ from grace.models.compiled import Floats, Layers, activate, compiled, forward, i
 from grace.models.compiled_lines import walk
 
 SECTION = 128  # breakpoints that are looked at before it is asked whether a line has to be followed further
+OTHERS = 4  # sets of features that compete with one that stays on a spike
 
 
 @compiled
@@ -228,7 +229,7 @@ def steady_changes(
         return width < 1.0
     least = distance(columns, x, row)
     begun = search_row(net, goal, columns, table, i, most, False, tolerance, work.found, work)
-    for turn in range(begun):
+    for turn in range(min(begun, OTHERS)):
         for j in range(len(x)):
             work.found[j] = work.starts[turn, j]
         polish_row(net, goal, columns, table, i, work.found, tolerance, work)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.methods.compiled import compiling, table_arrays
+from grace.methods.compiled import compiling, replace_where_reached, table_arrays
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.threads import over_rows
 from grace.methods.trees.aims import aims_of, plain_aims
@@ -107,7 +107,7 @@ def steady_trees(problem: Problem, ensemble: TreeEnsemble, answers: Tensor) -> T
         lambda a, b, work: steady_rows(trees, aims, columns, table, a, b, FURTHER, rows, work),
         lambda: own_work(trees, columns, d, problem.max_features),
     )
-    return torch.from_numpy(rows)
+    return replace_where_reached(problem, answers, torch.from_numpy(rows))
 
 
 def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
