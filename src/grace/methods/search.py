@@ -7,8 +7,6 @@ so that the search is never worse than they are.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -37,32 +35,26 @@ def search(problem: Problem) -> Tensor:
     ensemble = trees_of(problem)
     if not is_compiled(problem) and ensemble is None:
         return beam_search(problem)
-    if problem.among == "steady":
-        return steady_search(problem)
-    if ensemble is None:
-        return with_walks(problem)
-    from grace.methods.trees import search_trees  # numba takes a second to import
+    if ensemble is not None:
+        from grace.methods.trees import search_trees  # numba takes a second to import
 
-    return search_trees(problem, ensemble)
+        found = search_trees(problem, ensemble)
+    else:
+        found = with_walks(problem)
+    return found if problem.among == "nearest" else steady_answers(problem, found)
 
 
-def steady_search(problem: Problem) -> Tensor:
-    """The nearest answers, moved inside their spans; those that are spikes compete with what the beam search finds."""
-    found = search(replace(problem, among="nearest"))
-    index = positions((found != problem.rows).any(dim=1))
-    if len(index) == 0:
-        return found
-    part = problem.select(index)
-    left = index[steadiness(part, found[index]) < 1]
-    found[index] = steadied(part, found[index])
-    if len(left):
-        beam = beam_search(problem.select(left))
-        owner = torch.arange(len(left)).repeat(2)
-        answers = torch.cat([found[left], beam])
-        real = positions((answers != problem.rows[left][owner]).any(dim=1))
-        best = best_of_each(problem.select(left[owner[real]]), answers[real], owner[real], len(left))
-        found[left] = answers[real[best]]
-    return found
+def steady_answers(problem: Problem, found: Tensor) -> Tensor:
+    """The nearest answers, or rows without one, replaced by steady ones with as few features."""
+    if (ensemble := trees_of(problem)) is not None:
+        from grace.methods.trees import steady_trees
+
+        return steady_trees(problem, ensemble, found)
+    if is_compiled(problem):
+        from grace.methods.compiled import steady_compiled
+
+        return steady_compiled(problem, found)
+    return steadied(problem, found)
 
 
 def beam_search(problem: Problem) -> Tensor:

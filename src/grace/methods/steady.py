@@ -2,7 +2,8 @@
 
 The nearest answer stands at the boundary, and where the model's class changes back soon, on a spike: along age, a
 forest may flip eleven times. An answer is steady if each of its numbers, moving alone, keeps it one over at least a
-twentieth of a spread (two whole numbers); it then stands a tenth of that span inside it.
+twentieth of a spread (two whole numbers, if its range has two on one side of the row's); it then stands a tenth of that
+span inside it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from grace.problem.problem import Problem, positions
 STEADY = 0.05  # of a spread
 WHOLE = 2  # whole numbers
 INSIDE = 0.1  # of the span
+DEEPER = 0.5  # the same where another number of the answer is on a spike, to which this gives room
+TURNS = 4  # in which numbers of an answer may move in compiled code
 MORE_DIGITS = 3  # that a value may get if nothing coarser lies in the span
 
 
@@ -48,14 +51,19 @@ def steadiness(problem: Problem, answers: Tensor) -> Tensor:
     if len(row):
         part, rows = problem.select(row), answers[row]
         low, high = profiles_of(part, rows, column).around(rows.gather(1, column[:, None])[:, 0])
-        width = _width(problem, column[:, None], low[:, None], high[:, None])[:, 0]
+        width = _width(part, column[:, None], low[:, None], high[:, None])[:, 0]
         out.scatter_reduce_(0, row, width, "amin")
     return out
 
 
 def _width(problem: Problem, column: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """How wide spans (N, P) of features (N, 1) are, in terms of what is steady."""
-    whole = ((high + 1e-9).floor() - (low - 1e-9).ceil() + 1) / WHOLE
+    """How wide spans (N, P) of features (N, 1) are, in terms of what is steady. A single whole number is, where the
+    range has no two on one side of the row's."""
+    x, least, most = (t.gather(1, column) for t in (problem.rows, problem.low.ceil(), problem.high.floor()))
+    above = most - torch.maximum(least, x.floor() + 1) + 1
+    below = torch.minimum(most, x.ceil() - 1) - least + 1
+    needed = torch.maximum(above, below).clamp(1, WHOLE)
+    whole = ((high + 1e-9).floor() - (low - 1e-9).ceil() + 1) / needed
     return torch.where(problem.space.is_integer[column], whole, (high - low) / (STEADY * problem.space.spread[column]))
 
 

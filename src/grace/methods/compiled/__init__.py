@@ -5,6 +5,7 @@ lines    the nearest value of a single feature
 polish   an answer made irreducible and near
 profiles all breakpoints of a line
 search   beam search of a row; first_level and beam are its parts
+steady   answers with room around them; runs are the values of a number that reach the goal
 local    the ranking of GRACE-Local, by a logistic model
 walks    GRACE-Gradient and GRACE-Local; walk_arrays makes what they read
 threads  compiled functions over many rows
@@ -30,6 +31,7 @@ from grace.methods.compiled.local import Background, local_work
 from grace.methods.compiled.polish import BEAM, FINALISTS, STRONGEST, Work, polish_rows
 from grace.methods.compiled.profiles import scores_along
 from grace.methods.compiled.search import search_rows
+from grace.methods.compiled.steady import steady_rows
 from grace.methods.compiled.threads import over_rows
 from grace.methods.compiled.walk_arrays import (
     Coordinates,
@@ -53,7 +55,7 @@ PIECES = 64  # of a line that are followed at a time, for every unit of the netw
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
-PARTS = ("search", "polish", "walks", "profiles")
+PARTS = ("search", "steady", "polish", "walks", "profiles")
 W = TypeVar("W")
 NOWHERE = np.zeros(0, dtype=np.int64)
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
@@ -77,7 +79,7 @@ def search_compiled(problem: Problem, walks: bool) -> Tensor:
     _over_rows("search", problem, answer, partial(own_workspace, d=rows.shape[1], most=problem.max_features))
     if (better == found).all():
         return torch.from_numpy(found)
-    return _replace_where_reached(problem, torch.from_numpy(found), torch.from_numpy(better))
+    return replace_where_reached(problem, torch.from_numpy(found), torch.from_numpy(better))
 
 
 def walk_compiled(problem: Problem, local: bool) -> Tensor:
@@ -89,10 +91,10 @@ def walk_compiled(problem: Problem, local: bool) -> Tensor:
         lambda arrays, a, b, work: walk_rows(*arrays, *further, a, b, local, options, found, work),
         lambda net, _: own_walk_workspace(problem, net, *further),
     )
-    return _replace_where_reached(problem, problem.rows, torch.from_numpy(found))
+    return replace_where_reached(problem, problem.rows, torch.from_numpy(found))
 
 
-def _replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
+def replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
     """Rows replaced by others that differ and reach the goal: the model has the last word, as it may round in another
     way."""
     index = positions((rows != others).any(dim=1))
@@ -114,6 +116,18 @@ def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
     return torch.from_numpy(rows)
 
 
+def steady_compiled(problem: Problem, answers: Tensor) -> Tensor:
+    """The nearest answers replaced by steady ones with as few changes, see `methods.steady`."""
+    rows, most, tolerance = answers.numpy().copy(), problem.max_features, problem.model.tolerance
+    _over_rows(
+        "steady",
+        problem,
+        lambda arrays, a, b, work: steady_rows(*arrays, a, b, most, tolerance, rows, work),
+        partial(own_workspace, d=rows.shape[1], most=most),
+    )
+    return replace_where_reached(problem, answers, torch.from_numpy(rows))
+
+
 @cache
 def ready(part: str) -> None:
     """Compile one of PARTS, or load what an earlier process has compiled: for any network, goal and table."""
@@ -130,6 +144,8 @@ def ready(part: str) -> None:
         if part == "search":
             search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
             improve_rows(net, goal, columns, table, *further, 0, 0, options, rows, walks, work)
+        elif part == "steady":
+            steady_rows(net, goal, columns, table, 0, 0, 1, 1e-6, rows, work)
         elif part == "polish":
             polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
         elif part == "walks":
@@ -247,6 +263,7 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         origin=np.empty(units),
         best=np.empty(d),
         kept=np.empty(d),
+        found=np.empty(d),
         features=np.empty(d, dtype=np.int64),
         tried=np.empty(d, dtype=np.bool_),
         end=np.empty(d),

@@ -61,6 +61,7 @@ class Work(NamedTuple):
     origin: Floats  # (units,) and those of x
     best: Floats  # (d,) the best answer so far
     kept: Floats  # (d,)
+    found: Floats  # (d,) another answer, that competes
     features: Ints  # (d,) that differ
     tried: Bools  # (d,) which are tried beyond level one,
     end: Floats  # (d,) and the value of each whose margin was best at level one

@@ -27,36 +27,46 @@ def search_rows(
     """The answers to some rows, into `found`; the row itself where there is none. `nearest` prefers the nearest answer
     with at most so many changes to the fewest changes."""
     for i in range(begin, end):
-        answer = found[i]
-        least = single_change(net, goal, columns, table, i, tolerance, answer, work)
-        if (least < np.inf and not nearest) or most < 2:
-            continue
-        follow_first(net, goal, columns, table, i, work)
-        width, now = first_beam(table, i, work), 0
-        for level in range(2, min(most, table.rows.shape[1]) + 1):
-            if least < np.inf and not nearest:
-                break
-            for place in range(len(work.top)):
-                work.top[place] = -np.inf
-            for b in range(width):
-                if level > 2:
-                    ascend(net, goal, columns, table, i, b, now, level - 1, work)
-                activate(net, work.states[now, b], work.layers[b])
-                expand(net, goal, columns, table, i, b, now, level - 1, tolerance, work)
-            least = finish(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
-            if level < most:
-                width = next_beam(table, i, now, width, level, work)
-                now = 1 - now
+        search_row(net, goal, columns, table, i, most, nearest, tolerance, found[i], work)
+
+
+@compiled
+def search_row(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, most: int, nearest: bool,
+    tolerance: float, answer: Floats, work: Work,
+) -> int:  # fmt: skip
+    """The answer to a row; the row itself where there is none. Returns how many sets of features were polished at the
+    last level; what they began with is left in `starts`."""
+    least, begun = single_change(net, goal, columns, table, i, tolerance, answer, work), 0
+    if (least < np.inf and not nearest) or most < 2:
+        return begun
+    follow_first(net, goal, columns, table, i, work)
+    width, now = first_beam(table, i, work), 0
+    for level in range(2, min(most, table.rows.shape[1]) + 1):
+        if least < np.inf and not nearest:
+            break
+        for place in range(len(work.top)):
+            work.top[place] = -np.inf
+        for b in range(width):
+            if level > 2:
+                ascend(net, goal, columns, table, i, b, now, level - 1, work)
+            activate(net, work.states[now, b], work.layers[b])
+            expand(net, goal, columns, table, i, b, now, level - 1, tolerance, work)
+        least, begun = finish(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
+        if level < most:
+            width = next_beam(table, i, now, width, level, work)
+            now = 1 - now
+    return begun
 
 
 @inlined
 def finish(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, now: int, width: int,
     least: float, tolerance: float, answer: Floats, work: Work,
-) -> float:  # fmt: skip
+) -> tuple[float, int]:  # fmt: skip
     """Polish the most promising sets of features that reach the goal: those that should cost least, were the last
-    feature's line straight, and those with the best margins. The nearest answer, if it is nearer than `least`, and its
-    distance."""
+    feature's line straight, and those with the best margins. The nearest answer, if it is nearer than `least`, its
+    distance, and how many were polished."""
     x, d, hidden, begun = table.rows[i], table.rows.shape[1], len(net.leak), 0
     for turn in range(FINALISTS + STRONGEST):
         top, at_b, at_j = -np.inf, -1, -1
@@ -92,7 +102,7 @@ def finish(
                 answer[j] = work.best[j]
     if least < np.inf:
         least = tighten(net, goal, columns, table, i, answer, tolerance, work)
-    return least
+    return least, begun
 
 
 @inlined

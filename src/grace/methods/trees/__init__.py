@@ -4,6 +4,7 @@ bounds    what open features could still bring, tree by tree; regions are what i
 branch    branch and bound over features and cells; search_nodes are its nodes, margins what an answer has to reach
 steps     sums along single features; descent and values of few digits; profiles are whole lines of many rows
 rows      the search over many rows
+steady    answers with room around them
 aims      goals as functionals of the sums
 """
 
@@ -17,12 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.methods.compiled import compiling, table_arrays
+from grace.methods.compiled import compiling, replace_where_reached, table_arrays
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.threads import over_rows
 from grace.methods.trees.aims import aims_of, plain_aims
 from grace.methods.trees.margins import Aims
 from grace.methods.trees.rows import COMPLETE, Found, TreeWork, found_arrays, search_rows, tree_work
+from grace.methods.trees.steady import steady_rows
 from grace.models.trees.compiled import Trees, trees_of
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.problem import Problem
@@ -30,6 +32,7 @@ from grace.schema.features import Floats
 
 VISITS = 12_000_000  # nodes of trees that a row may take, about a quarter of a second
 EPSILON = 1e-6  # beside a number beyond which the spread is too small to be seen
+FURTHER = 500_000  # and beyond them, to find an answer that is no spike
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 
 Arrays = tuple[Trees, Aims, Columns, Table]
@@ -94,6 +97,19 @@ def polish_trees(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor) -> 
     return torch.where((found != problem.rows).any(dim=1, keepdim=True), found, contrast)
 
 
+def steady_trees(problem: Problem, ensemble: TreeEnsemble, answers: Tensor) -> Tensor:
+    """The nearest answers replaced by steady ones with as few changes, see `methods.steady`."""
+    trees, aims, columns, table = tree_arrays(problem, ensemble)
+    rows, d = answers.numpy().copy(), table.rows.shape[1]
+    ready_steady()
+    over_rows(
+        len(problem),
+        lambda a, b, work: steady_rows(trees, aims, columns, table, a, b, FURTHER, rows, work),
+        lambda: own_work(trees, columns, d, problem.max_features),
+    )
+    return replace_where_reached(problem, answers, torch.from_numpy(rows))
+
+
 def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
     """The trees, goal (see `aims_of`), columns and rows of a problem."""
     columns, table = table_arrays(problem)
@@ -125,9 +141,11 @@ def own_work(trees: Trees, columns: Columns, d: int, most: int) -> TreeWork:
     return work
 
 
-@cache
-def ready() -> None:
-    """Compile, or load what an earlier process has compiled: for any ensemble, goal and table."""
+Question = tuple[Trees, Aims, Columns, Table, TreeWork]
+
+
+def smallest() -> Question:
+    """The arguments of compiled functions, for no rows: their types are those of any ensemble, goal and table."""
     whole, none, rows = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros((0, 1))
     trees = trees_of(
         whole, whole - 1, none, whole - 1, none > 0, none > 0, whole, whole, np.zeros((1, 1)), none, none * np.nan
@@ -135,10 +153,24 @@ def ready() -> None:
     aims = plain_aims(np.zeros((1, 1, 1)), whole[:0], rows, rows, rows, [0, 1])
     columns = Columns(none, none, whole, none > 0, none > 0, np.zeros(2, dtype=np.int64), none[:0], 1.0)
     table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
+    return trees, aims, columns, table, tree_work(trees, columns, 1, 1)
+
+
+@cache
+def ready() -> None:
+    """Compile, or load what an earlier process has compiled."""
+    trees, aims, columns, table, work = smallest()
+    first = np.zeros(1, dtype=np.int64)
     with compiling("search of trees"):
-        search_rows(
-            trees, aims, columns, table, 0, 0, whole, 1, False, 1, found_arrays(rows), tree_work(trees, columns, 1, 1)
-        )
+        search_rows(trees, aims, columns, table, 0, 0, first, 1, False, 1, found_arrays(table.rows), work)
 
 
-__all__ = ["COMPLETE", "polish_trees", "search_from", "search_trees", "tree_arrays"]
+@cache
+def ready_steady() -> None:
+    """The same for steady answers."""
+    trees, aims, columns, table, work = smallest()
+    with compiling("steady answers of trees"):
+        steady_rows(trees, aims, columns, table, 0, 0, 1, np.zeros((0, 1)), work)
+
+
+__all__ = ["COMPLETE", "polish_trees", "search_from", "search_trees", "steady_trees", "tree_arrays"]

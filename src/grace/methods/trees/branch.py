@@ -32,7 +32,7 @@ from grace.methods.trees.search_nodes import (
 from grace.models.compiled import Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees, add_up
 
-DONE, STOPPED = 0, 1
+DONE, STOPPED, FOUND = 0, 1, 2
 DROPPED, ACCEPTED, IN_DOUBT, DIVIDED = 0, 1, 2, 3
 LOOSE = 1.0  # a range is split before further features are chosen if what it leaves open is so much of what they bring
 
@@ -80,6 +80,24 @@ def advance(
         node = s.state[NODES]
         if s.cost[node] < s.best[0]:
             process(trees, aims, columns, table, i, node, nearest, answer, s)
+    return DONE
+
+
+@compiled
+def next_answer(
+    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, visits: int, answer: Floats, s: Search
+) -> int:
+    """Go on like `advance` until an answer is found that is nearer than the best so far."""
+    until, best = s.region.counts[VISITS] + visits, s.best[0]
+    while s.state[NODES] > 0:
+        if s.region.counts[VISITS] > until:
+            return STOPPED
+        s.state[NODES] -= 1
+        node = s.state[NODES]
+        if s.cost[node] < best:
+            process(trees, aims, columns, table, i, node, False, answer, s)
+            if s.best[0] < best:
+                return FOUND
     return DONE
 
 
