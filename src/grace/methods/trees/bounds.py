@@ -6,8 +6,8 @@ of the best leaves that need no open feature, over all trees, bounds what the mo
 leaves that need open features would bring beyond that is shared out to these features, so that the shares of the
 features of a leaf add up to at least what it brings: the best r features then bring at most the sum of their shares.
 
-Most trees do not split on any of the few features that are moved. What such a tree brings by single open features is
-the same as for the row itself, and is remembered.
+Most trees do not split on any of the few features that are moved. What open features bring in such a tree is at most
+what they bring in the row itself, which is remembered.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def with_one_open(trees: Trees, t: int, terms: Terms, x: Floats, base: float, r:
 @inlined
 def share_out(found: int, more: int, r: Region) -> None:
     """Share what leaves bring out to the features that they need, so that the shares of a leaf add up to at least what
-    it brings; add the shares to the gains."""
+    it brings."""
     for n in range(1, more + 1):
         for at in range(found):
             if r.needs[at] != n:
@@ -202,13 +202,16 @@ def share_out(found: int, more: int, r: Region) -> None:
                 lack -= r.share[r.needed[at, p]]
             if lack > 0.0:
                 for p in range(n):
-                    f = r.needed[at, p]
-                    r.share[f] += lack / n
-    for at in range(found):
-        for p in range(r.needs[at]):
-            f = r.needed[at, p]
-            r.gain[f] += r.share[f]
-            r.share[f] = 0.0
+                    r.share[r.needed[at, p]] += lack / n
+
+
+@inlined
+def shares_of(trees: Trees, t: int, terms: Terms, x: Floats, more: int, base: float, r: Region) -> None:
+    """The share of each open feature in what up to so many of them bring in a tree beyond `base`."""
+    if more == 1:
+        with_one_open(trees, t, terms, x, base, r)
+    elif more > 1:
+        share_out(with_open(trees, t, terms, x, more, base, r), more, r)
 
 
 @compiled
@@ -216,54 +219,54 @@ def bound(
     trees: Trees, functional: Floats, x: Floats, more: int, collect: bool, q: int, r: Region
 ) -> tuple[float, float]:  # fmt: skip
     """The largest and the smallest value of a functional that needs no open feature, summed over trees; what up to so
-    many open features bring beyond is left in `gain`. If `remember` was called for functional q, trees that do not
-    split on a moved feature are not followed again, unless several open ones may move; q is -1 if it was not."""
+    many open features bring beyond is left in `gain`. Trees that do not split on a moved feature are not followed
+    again if `remember` was called for as many open features and functional q; q is -1 if it was not."""
     largest, smallest, terms = begin_bound(trees, functional, r)
-    known = q >= 0 and q < len(r.held) and more <= 1 and r.held[q] == r.counts[LIMITS]
+    known = q >= 0 and q < r.held.shape[1] and r.held[more, q] == r.counts[LIMITS]
     for t in range(len(trees.roots)):
         only = trees.output[t]
         if only >= 0 and functional[only] == 0.0:
             continue
+        begin, end = trees.uses.begins[t], trees.uses.begins[t + 1]
         if known and r.touched[t] != r.counts[MARK]:
             largest, smallest = largest + r.value[q, t], smallest + r.value[q, t]
-            if more == 1:
-                for use in range(trees.uses.begins[t], trees.uses.begins[t + 1]):
-                    r.gain[trees.uses.features[use]] += r.single[q, use]
+            if more > 0:
+                for use in range(begin, end):
+                    r.gain[trees.uses.features[use]] += r.shares[more, q, use]
             continue
         high, low = without_open(trees, t, terms, x, collect, r)
         largest, smallest = largest + high, smallest + low
-        if more == 1:
-            with_one_open(trees, t, terms, x, high, r)
-            for use in range(trees.uses.begins[t], trees.uses.begins[t + 1]):
+        shares_of(trees, t, terms, x, more, high, r)
+        if more > 0:
+            for use in range(begin, end):
                 f = trees.uses.features[use]
                 r.gain[f] += r.share[f]
                 r.share[f] = 0.0
-        elif more > 1:
-            share_out(with_open(trees, t, terms, x, more, high, r), more, r)
     return largest, smallest
 
 
 @compiled
-def remember(trees: Trees, functional: Floats, x: Floats, q: int, r: Region) -> None:
-    """The bound of the row itself with one open feature, none being moved, of which each tree's part is remembered as
-    that of functional q."""
+def remember(trees: Trees, functional: Floats, x: Floats, more: int, q: int, r: Region) -> None:
+    """The bound of the row itself with so many open features, none being moved, of which each tree's part is remembered
+    as that of functional q. With fewer features open, the shares are larger than they have to be."""
     _, _, terms = begin_bound(trees, functional, r)
+    kept = q < r.held.shape[1]
     for t in range(len(trees.roots)):
         only = trees.output[t]
         if only >= 0 and functional[only] == 0.0:
             continue
         high, _ = without_open(trees, t, terms, x, False, r)
-        with_one_open(trees, t, terms, x, high, r)
-        if q < len(r.held):
+        shares_of(trees, t, terms, x, more, high, r)
+        if kept:
             r.value[q, t] = high
         for use in range(trees.uses.begins[t], trees.uses.begins[t + 1]):
             f = trees.uses.features[use]
-            if q < len(r.held):
-                r.single[q, use] = r.share[f]
+            if kept:
+                r.shares[more, q, use] = r.share[f]
             r.gain[f] += r.share[f]
             r.share[f] = 0.0
-    if q < len(r.held):
-        r.held[q] = r.counts[LIMITS]
+    if kept:
+        r.held[more, q] = r.held[0, q] = r.counts[LIMITS]
 
 
 @inlined

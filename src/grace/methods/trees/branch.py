@@ -55,7 +55,7 @@ def begin_row(trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, 
         s.root_gain[f] = 0.0
     open_all(s)
     for q in range(aims.functional.shape[1]):
-        remember(trees, aims.functional[aims.kind[i], q], x, q, s.region)
+        remember(trees, aims.functional[aims.kind[i], q], x, 1, q, s.region)
         for f in range(len(x)):
             s.root_gain[f] = max(s.root_gain[f], s.region.gain[f])
     for f in range(len(x)):
@@ -112,9 +112,9 @@ def process(
     set_status(trees, table, i, node, s)
     tightest, sure, mixed, apart = np.inf, True, -1, 0.0
     for q in range(aims.groups[group], aims.groups[group + 1]):
-        if left <= 1 and q < len(r.held) and r.held[q] != r.counts[LIMITS]:  # the limits are narrower by now
+        if q < r.held.shape[1] and r.held[left, q] != r.counts[LIMITS]:  # not yet, or the limits are narrower by now
             open_all(s)
-            remember(trees, aims.functional[kind, q], table.rows[i], q, r)
+            remember(trees, aims.functional[kind, q], table.rows[i], max(left, 1), q, r)
             set_status(trees, table, i, node, s)
         high, low = bound(trees, aims.functional[kind, q], table.rows[i], left, count > 0, q, r)
         high, low = high + aims.constant[i, q], low + aims.constant[i, q]

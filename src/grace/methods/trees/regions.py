@@ -41,9 +41,10 @@ class Region(NamedTuple):
     split_at: Floats  # (S,)
     split_weight: Floats  # (S,) and how far apart the leaves are between which they decide
     touched: Ints  # (T,)
-    held: Ints  # (H,) the limits for which trees of the row itself are remembered, for each functional:
+    held: Ints  # (K + 1, H) the limits for which trees of the row itself are remembered, for each number of open
+    # features that may move and each functional:
     value: Floats  # (H, T) their values,
-    single: Floats  # (H, U) and what each feature of each tree brings alone
+    shares: Floats  # (K + 1, H, U) and the share of each feature of each tree
 
 
 def region(trees: Trees, d: int, most: int) -> Region:
@@ -74,9 +75,9 @@ def region(trees: Trees, d: int, most: int) -> Region:
         split_at=np.zeros(splits),
         split_weight=np.zeros(splits),
         touched=whole(len(trees.roots)),
-        held=whole(held),
+        held=whole(k + 1, held),
         value=np.zeros((held, len(trees.roots))),
-        single=np.zeros((held, len(trees.uses.features))),
+        shares=np.zeros((k + 1, held, len(trees.uses.features))),
     )
 
 
