@@ -1,10 +1,11 @@
 """docs/steady.md and docs/steady.csv: whether an answer lasts, for the nearest answers, steady ones and ones with room.
 
-    python benchmarks/steady.py [--quick] [--data diabetes,spam] [--models network,forest,XGBoost] [--page]
+    python benchmarks/steady.py [--quick] [--data diabetes,spam] [--models network,forest,XGBoost] [--page] [--times]
 
 A model is fitted to at most TRAINED training rows, and again to OTHERS samples of as many of them with replacement.
 What is measured is at the end of the page. One part is a model of a table; parts that are in the file already are not
-run again, `--page` writes the page from it alone, and `--quick` is a small trial that writes nothing.
+run again, `--page` writes the page from it alone, `--times` measures anew what answers to the rows in the file take,
+and `--quick` is a small trial that writes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from grace.problem.decimals import Decimals, digits_of
 from grace.problem.problem import Problem
 from grace.proofs.regions import Regions, regions_of
 
-TRAINED, OTHERS, ROWS, DRAWS = 2000, 4, 24, 40
+TRAINED, OTHERS, ROWS, DRAWS, REPEATS = 2000, 4, 24, 40, 3
 NOISE = (0.01, 0.05)  # of a spread
 SECONDS = 120  # of steady answers to single rows after which no more rows are asked about
 MODELS = ("network", "forest", "XGBoost")
@@ -217,6 +218,22 @@ def run(kind: str, name: str, *, quick: bool) -> list[dict[str, object]]:
     return lines
 
 
+def times(kind: str, name: str, most: int) -> dict[str, float]:
+    """What answers to so many rows take in ms of one core a row, the least of REPEATS."""
+    torch.set_num_threads(1)
+    fit = networks(name, TRAINED, 0) if kind == "network" else trees(name, kind, TRAINED, 0)
+    rows, out = fit.rows.head(most), {}
+    for among in ("nearest", "steady"):
+        fit.explainer.explain(rows.head(2), among=among)
+        least = np.inf
+        for _ in range(REPEATS):
+            begun = time.process_time()
+            fit.explainer.explain(rows, among=among)
+            least = min(least, time.process_time() - begun)
+        out[among] = 1000 * least / len(rows)
+    return out
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=",".join(DATA))
@@ -224,12 +241,19 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs"))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--times", action="store_true")
     args = parser.parse_args()
     file = args.out / "steady.csv"
     known = pd.read_csv(file) if file.exists() else pd.DataFrame(columns=["model", "data"])
     done = set(zip(known["model"], known["data"], strict=True))
     for name in () if args.page else args.data.split(","):
         for kind in args.models.split(","):
+            if args.times and (kind, name) in done:
+                part = (known["model"] == kind) & (known["data"] == name)
+                few = int(known[part & (known["answers"] == "nearest")]["rows"].sum())
+                for among, took in times(kind, name, few).items():
+                    known.loc[part & (known["answers"] == among), "ms"] = took
+                known.round(4).to_csv(file, index=False)
             if (kind, name) in done and not args.quick:
                 continue
             begun = time.perf_counter()

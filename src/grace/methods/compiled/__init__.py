@@ -55,7 +55,7 @@ PIECES = 64  # of a line that are followed at a time, for every unit of the netw
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
-PARTS = ("search", "steady", "polish", "walks", "profiles")
+PARTS = ("search", "steady answers", "polish", "walks", "profiles")
 W = TypeVar("W")
 NOWHERE = np.zeros(0, dtype=np.int64)
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
@@ -120,7 +120,7 @@ def steady_compiled(problem: Problem, answers: Tensor) -> Tensor:
     """The nearest answers replaced by steady ones with as few changes, see `methods.steady`."""
     rows, most, tolerance = answers.numpy().copy(), problem.max_features, problem.model.tolerance
     _over_rows(
-        "steady",
+        "steady answers",
         problem,
         lambda arrays, a, b, work: steady_rows(*arrays, a, b, most, tolerance, rows, work),
         partial(own_workspace, d=rows.shape[1], most=most),
@@ -144,7 +144,7 @@ def ready(part: str) -> None:
         if part == "search":
             search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
             improve_rows(net, goal, columns, table, *further, 0, 0, options, rows, walks, work)
-        elif part == "steady":
+        elif part == "steady answers":
             steady_rows(net, goal, columns, table, 0, 0, 1, 1e-6, rows, work)
         elif part == "polish":
             polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
