@@ -44,7 +44,7 @@ def subject(name: str, model: str, run: int, rows: int) -> Setting:
         table = datasets.load(name)
         network = network_of(table, run, run)
         parts = table.split(run)
-        explainer, frame = grace.Explainer(network, parts.train), network.impute(parts.test).head(rows)
+        explainer, frame = grace.Explainer(network, parts.train, among="nearest"), network.impute(parts.test).head(rows)
     else:
         fitted = tree_models.MODELS[model](tree_models.table(name, run))
         explainer, frame = fitted.explainer(), fitted.rows(rows)

@@ -45,7 +45,7 @@ def explainer_of(name: str, seed: int, most: int, device: str = "cpu") -> tuple[
     table = datasets.load(name)
     parts = table.split(seed)
     model = grace.training.fit(table, seed=seed)
-    return grace.Explainer(model, parts.train, device=device), model.impute(parts.test).head(most)
+    return grace.Explainer(model, parts.train, device=device, among="nearest"), model.impute(parts.test).head(most)
 
 
 def run(name: str, seed: int, most: int, budget: float) -> list[dict[str, object]]:

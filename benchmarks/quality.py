@@ -37,7 +37,7 @@ def run(name: str, seed: int) -> list[dict[str, object]]:
     model = grace.training.fit(table, seed=seed)
     test = model.impute(parts.test)
     predicted, truth = model.predict(test), parts.test[table.target].to_numpy()
-    explainer = grace.Explainer(model, parts.train)
+    explainer = grace.Explainer(model, parts.train, among="nearest")
     lines: list[dict[str, object]] = []
     for method in METHODS:
         for domain in DOMAINS:

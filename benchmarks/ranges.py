@@ -43,7 +43,7 @@ def run(name: str, rows: int) -> list[dict[str, object]]:
     wide = replace(task.schema, features=tuple(opened(f, train[f.name]) for f in task.schema.features))
     lines = []
     for said, schema in (("all of few", wide), ("middle 98 %", task.schema)):
-        batch = grace.Explainer(task.model, task.model.impute(train), schema=schema).explain(frame)
+        batch = grace.Explainer(task.model, task.model.impute(train), schema=schema, among="nearest").explain(frame)
         found = np.where(batch.success[:, None], batch.answers.contrast, np.nan)
         judged = judge.verdict(Answers(found)).figures()
         figures = {k: judged[k] for k in ("valid", "features", "distance", "plausibility", "percentile", "kept_class")}

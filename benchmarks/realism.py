@@ -58,7 +58,7 @@ def run(name: str, rows: int) -> list[dict[str, object]]:
     table = datasets.load(name)
     parts = table.split(0)
     model = grace.training.fit(table, seed=0)
-    explainer = grace.Explainer(model, parts.train, rules=RULES.get(name, ()))
+    explainer = grace.Explainer(model, parts.train, rules=RULES.get(name, ()), among="nearest")
     frame = model.impute(parts.test).head(rows)
     lines = []
     for share in SHARES if name in TYPICAL else ():

@@ -36,7 +36,7 @@ def run(name: str, rows: int) -> list[dict[str, object]]:
     parts = table.split(0)
     networks = [network_of(table, 0, k) for k in range(1 + GIVEN + ASKED)]
     given, asked = networks[1 : 1 + GIVEN], networks[1 + GIVEN :]
-    explainer = grace.Explainer(networks[0], parts.train)
+    explainer = grace.Explainer(networks[0], parts.train, among="nearest")
     frame = networks[0].impute(parts.test).head(rows)
     lines = []
     for said, way in WAYS.items():

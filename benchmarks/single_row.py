@@ -47,7 +47,7 @@ def measure(name: str, rows: int, repeat: int) -> dict[str, float]:
     table = grace.datasets.load(name)
     parts = table.split(0)
     model = grace.training.fit(table, seed=0)
-    explainer = grace.Explainer(model, parts.train)
+    explainer = grace.Explainer(model, parts.train, among="nearest")
     test = model.impute(parts.test)[table.schema.names]
     frames = [test.iloc[[i]] for i in range(min(rows, len(test)))]
     plain = [frame for frame in frames if explainer.explain(frame).answers.changed.sum() == 1]

@@ -65,7 +65,9 @@ def explainer_of(name: str, device: str) -> tuple[grace.Explainer, pd.DataFrame]
     table = grace.datasets.load(name)
     parts = table.split(0)
     model = grace.training.fit(table, seed=0)
-    return grace.Explainer(model, parts.train, device=device), model.impute(parts.test)[table.schema.names]
+    return grace.Explainer(model, parts.train, device=device, among="nearest"), model.impute(parts.test)[
+        table.schema.names
+    ]
 
 
 def alike(frame: pd.DataFrame, n: int) -> pd.DataFrame:

@@ -36,7 +36,7 @@ def grace_method(method: str) -> Method:
     """A method of GRACE as a method of a benchmark. The time does not include the explainer's set-up, as for peers."""
 
     def run(task: Task) -> Answers:
-        explainer = Explainer(task.model, task.train_frame, schema=task.schema, domain=task.domain)
+        explainer = Explainer(task.model, task.train_frame, schema=task.schema, domain=task.domain, among="nearest")
         settings: dict[str, Any] = {"method": method, "max_features": task.max_features, "gamma": task.gamma}
         if task.wanted is not None:
             settings["against"] = TargetRange(*task.wanted)

@@ -300,7 +300,7 @@ class Explainer:
             conflict=self._view.conflict(settings.gamma),
             max_features=min(settings.max_features, len(schema)),
             prefer=settings.prefer,
-            among=settings.among,
+            among=settings.chosen_among,
             steps=settings.steps,
             neighbours=settings.neighbours,
             local_model=settings.local_model,

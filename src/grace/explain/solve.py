@@ -14,7 +14,7 @@ from torch import Tensor
 
 from grace.methods import METHODS, Method
 from grace.methods.polish import needs_every_change, polish, trees_of
-from grace.methods.search import steady_answers
+from grace.methods.search import is_steady, steady_answers
 from grace.models.base import checked_scores
 from grace.models.checking import differs
 from grace.problem.answers import NO_CELLS, NOT_ASKED, Answers, Cells
@@ -228,7 +228,7 @@ def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, bu
         if len(smaller):
             problems, rows = part.select(smaller), verdict.rows[smaller]
             polished = polish(problems, rows)
-            if problem.among == "steady":
+            if is_steady(problem):
                 polished = steady_answers(problems, polished)
             found[left[smaller]] = torch.where(is_answer(problems, polished)[:, None], polished, rows)
             reached[left[smaller]] = True

@@ -41,7 +41,15 @@ def search(problem: Problem) -> Tensor:
         found = search_trees(problem, ensemble)
     else:
         found = with_walks(problem)
-    return found if problem.among == "nearest" else steady_answers(problem, found)
+    return steady_answers(problem, found) if is_steady(problem) else found
+
+
+def is_steady(problem: Problem) -> bool:
+    """Whether steady answers are looked for: if asked for, and by default where there is compiled code for them, as
+    other models would have to be asked more often."""
+    if problem.among == "auto":
+        return is_compiled(problem) or trees_of(problem) is not None
+    return problem.among == "steady"
 
 
 def steady_answers(problem: Problem, found: Tensor) -> Tensor:
@@ -77,7 +85,7 @@ def beam_search(problem: Problem) -> Tensor:
         rows = positions(solved)
         single[left[rows]] |= k == 0
         if len(rows):
-            few = FINALISTS if problem.among == "nearest" else CANDIDATES
+            few = CANDIDATES if is_steady(problem) else FINALISTS
             near = nearest_answers(part.select(rows), moves.select(rows), states[rows], hits[rows], few)
             candidates += [(left[rows[index]], answers) for index, answers in near]
         if k == 0 and is_scanned(problem):
@@ -109,7 +117,7 @@ def beam_search(problem: Problem) -> Tensor:
     if len(owner):
         part = problem.select(owner)
         answers = polish(part, torch.cat([rows for _, rows in candidates]))
-        if problem.among == "steady":
+        if is_steady(problem):
             answers = steadied(part, answers)
         best = best_of_each(part, answers, owner, len(found))
         found[owner[best]] = answers[best]
@@ -169,7 +177,7 @@ def best_of_each(problem: Problem, answers: Tensor, owner: Tensor, rows: int) ->
     count = (answers != problem.rows).sum(dim=1).to(answers.dtype)
     length = problem.space.distance(problem.rows, answers)
     keys = [length, count] if problem.prefer == "nearest" else [count, length]
-    if problem.among == "steady":
+    if is_steady(problem):
         width = steadiness(problem, answers)
         keys = [count, 1 / width.clamp(1e-9, 1), length]
     use = torch.ones_like(owner, dtype=torch.bool)

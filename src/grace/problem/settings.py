@@ -20,7 +20,7 @@ MOST_CALLS = 10**15
 CHOICES = {
     "method": METHOD_NAMES,
     "prefer": ("fewest", "nearest"),
-    "among": ("nearest", "steady"),
+    "among": ("auto", "nearest", "steady"),
     "distance": tuple(NORMS),
     "local_model": ("logistic", "tree"),
     "missing": ("error", "fill"),
@@ -35,8 +35,9 @@ class Settings:
     max_features: int = 5
     gamma: float = 0.5
     prefer: str = "fewest"
-    among: str = "nearest"
-    """Which of answers with equally few features: the nearest, or the nearest with room around it."""
+    among: str = "auto"
+    """Which of answers with equally few features: the nearest, or the nearest that is steady, with room around it. By
+    default the steady one where the lines of the model are known exactly, see `Settings.chosen_among`."""
     distance: str = "l1"
     confidence: float = 0.0
     n: int = 1
@@ -81,6 +82,13 @@ class Settings:
                     "of at least 0" if name == "budget" else f"between 0 and {'1' if name == 'gamma' else 'below 1'}"
                 )
                 raise GraceError(f"{name}={shown(number)}: it must be a number {limits}")
+
+    @property
+    def chosen_among(self) -> str:
+        """Of the method that is used: only the search, for the fewest features, chooses among answers. With "auto", it
+        takes steady ones of ReLU networks and trees on a CPU, and the nearest of other models (see
+        `methods.search.is_steady`)."""
+        return self.among if self.method == "search" and self.prefer == "fewest" else "nearest"
 
 
 def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:

@@ -41,14 +41,14 @@ class Subject:
             return model
         fresh = self.folder.with_name(f".{self.folder.name}.part")
         shutil.rmtree(fresh, ignore_errors=True)
-        store.save(Explainer(model, self.parts.train), fresh, background=False)
+        store.save(Explainer(model, self.parts.train, among="nearest"), fresh, background=False)
         shutil.rmtree(self.folder, ignore_errors=True)
         fresh.rename(self.folder)
         return store.load(self.folder).model
 
     @cached_property
     def explainer(self) -> Explainer:
-        return Explainer(self.model, self.parts.train)
+        return Explainer(self.model, self.parts.train, among="nearest")
 
     @cached_property
     def test(self) -> pd.DataFrame:
