@@ -107,5 +107,5 @@ Steady answers outlive noise far better than the nearest (5 % on all numbers: {r
 keeps more ({ranges["kept", "steady, middle"]}), at {ranges["ratio", "steady, middle"]} × the distance.
 
 A steady answer of a network or of trees takes little longer than the nearest (the median of tables: {cost}): compiled
-code moves the nearest one along its lines or steps, and looks at other features only where that leaves a spike. The
-nearest answer is the default; the quality and the times support steady ones."""
+code moves the nearest one along its lines or steps, and looks at other features only where that leaves a spike. So
+steady answers are the default for networks and trees (`among="auto"`); `among="nearest"` takes the literal nearest."""

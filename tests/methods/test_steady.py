@@ -239,3 +239,36 @@ def test_answers_of_a_network_keep_all_promises(call: dict[str, Any]) -> None:
     finally:
         torch.set_num_threads(threads)
     assert explainer.explain(rows.iloc[[7]], among="steady", **call).contrast.equals(steady.contrast.iloc[[7]])
+
+
+def test_by_default_answers_are_steady_where_lines_are_known_exactly() -> None:
+    """Of networks and trees; other models, methods and preferences get the nearest."""
+    table = datasets.load("diabetes")
+    parts = table.split(0)
+    model = training.fit(table, seed=0, max_epochs=30)
+    rows = model.impute(parts.test)[table.schema.names].head(12)
+    trees = GradientBoostingClassifier(n_estimators=12, random_state=0).fit(
+        parts.train[table.schema.names], parts.train[table.target]
+    )
+
+    def contrasts(explainer: grace.Explainer, **call: Any) -> np.ndarray:
+        return explainer.explain(rows, **call).answers.contrast
+
+    for read in (model, trees):
+        explainer = grace.Explainer(read, parts.train[[*table.schema.names, table.target]], target=table.target)
+        default, nearest = contrasts(explainer), contrasts(explainer, among="nearest")
+        assert np.array_equal(default, contrasts(explainer, among="steady"))
+        assert not np.array_equal(default, nearest)
+        for call in ({"prefer": "nearest"}, {"method": "gradient"}, {"rules": ["serum_insulin <= plasma_glucose + 900"]}):
+            assert np.array_equal(contrasts(explainer, **call), contrasts(explainer, among="nearest", **call))
+    black_box = grace.wrap(lambda frame: trees.predict_proba(frame), classes=list(trees.classes_))
+    explainer = grace.Explainer(black_box, parts.train[table.schema.names])
+    assert np.array_equal(contrasts(explainer), contrasts(explainer, among="nearest"))
+
+
+@pytest.mark.parametrize("among", ["auto", "nearest", "steady"])
+def test_what_was_saved_stays(tmp_path: Any, among: str) -> None:
+    table = datasets.load("diabetes")
+    explainer = grace.Explainer(training.fit(table, max_epochs=1), table.split(0).train, among=among)
+    explainer.save(str(tmp_path / "saved"))
+    assert grace.load(str(tmp_path / "saved")).settings.among == among

@@ -66,6 +66,12 @@ if TYPE_CHECKING:
 @click.option("--confidence", type=float, help="The probability the contrast class has to reach, such as 0.6.")
 @click.option("--plausible", type=float, help="How typical of its new class the row has to be, such as 0.1.")
 @click.option("--prefer", type=click.Choice(("fewest", "nearest")), help="Fewest features first, or smallest distance.")
+@click.option(
+    "--among",
+    type=click.Choice(("auto", "nearest", "steady")),
+    help="Of equally few features: the nearest answer, or the nearest steady one, which leaves room around its values; "
+    "auto is steady for ReLU networks and trees.",
+)
 @limit_options
 @click.option("--gamma", type=float, help="Most redundancy (SU) between two changed features, 0 to 1.")
 @click.option("--against", help="The class to contrast with; of a number, such as 'above 10' or 'by +10 %'.")

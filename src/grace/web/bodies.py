@@ -103,6 +103,12 @@ class Limited(Ask):
     gamma: float | None = Field(None, ge=0, le=1, description="Most redundancy between two changed features.")
     confidence: float | None = Field(None, ge=0, lt=1, description="The probability the contrast class has to reach.")
     prefer: str | None = Field(None, description="fewest or nearest.", json_schema_extra=one_of(*CHOICES["prefer"]))
+    among: str | None = Field(
+        None,
+        description="Of equally few features the nearest answer, or the nearest steady one, with room around it; auto "
+        "is steady for ReLU networks and trees.",
+        json_schema_extra=one_of(*CHOICES["among"]),
+    )
     distance: str | None = Field(None, description="l1, l2 or linf.", json_schema_extra=one_of(*CHOICES["distance"]))
     method: str | None = Field(None, description=f"{', '.join(METHODS)}.", json_schema_extra=one_of(*METHODS))
     language: str | None = Field(
