@@ -47,7 +47,7 @@ from grace.proofs.compiled.rows import (
 
 THINNEST = 1e-10  # a range of this share of the whole is not halved any more
 LIGHTEST = 1e-6  # the least weight of a change in Jensen's inequality, relative to all
-ROOT_STEPS, STEPS, LAST_STEPS = 60, 15, 5  # of gradient descent on the shares of the majorant
+ROOT_STEPS, STEPS = 60, 5  # of gradient descent on the shares of the majorant
 RATE = 0.2
 MANY = 16  # points that are better taken in blocks
 HALVED = 0.3  # a range is halved before more ways are taken if its term is this large beside that of the best way,
@@ -194,8 +194,8 @@ def examine(net: Layers, table: Table, aims: Aims, i: int, f: int, least: float,
     for p in range(len(bound.shares)):
         bound.mean[p] = bound.square[p] = bound.gradient[p] = 0.0
     few = min(opened, 3 * left + 4)
-    steps = 0 if left == 0 else ROOT_STEPS if f == 0 else LAST_STEPS if left == 1 else STEPS
-    some = few if inherit else opened  # which are the best ways of the node above
+    steps = 0 if left == 0 else ROOT_STEPS if f == 0 else STEPS
+    some = opened
     for step in range(steps + 1):
         if step > 0:
             gradient_step(net, table, i, f, s, step)
