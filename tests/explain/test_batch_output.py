@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import grace
@@ -173,3 +175,46 @@ def test_sentences_of_the_batch_are_those_of_its_rows(case: str, how: dict[str, 
 def test_json_of_the_batch_is_that_of_its_records(case: str, how: dict[str, Any]) -> None:
     batch = both(case)[0]
     assert batch.to_json(**how) == json.dumps(list(batch.to_dicts(**how)), ensure_ascii=False, indent=1)
+
+
+def said_twice(batch: grace.Explanations) -> None:
+    """Sentences of the batch are those of each answer, alternatives among them."""
+    assert batch.texts() == [e.text() for e in batch]
+    every = [other for e in batch for other in (e, *e.alternatives)]
+    assert batch.to_frame()["text"].tolist() == [e.text() for e in every]
+
+
+def test_sentences_of_batches_with_other_shapes_before() -> None:
+    """What is said of numbers alone must not be taken for what is said beside categories, or the other way round."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({c: rng.integers(0, 100, 600) * 10.0 for c in "abc"})
+    frame["k"] = rng.random(600) < 0.5
+    label = np.where((frame.c < 500) | (frame.a > 900) | frame.k, "yes", "no")
+    explainer = grace.Explainer(DecisionTreeClassifier(random_state=0).fit(frame, label), frame, gamma=1.0)
+    rows = pd.DataFrame({"a": [890.0, 0.0] * 6, "b": 500.0, "c": [510.0 + i for i in range(12)], "k": False})
+    said_twice(explainer.explain(rows, only=["c"]))
+    said_twice(explainer.explain(rows, n=3))
+    said_twice(explainer.explain(rows, frozen=["c"]))
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_values_of_minus_one_keep_their_sign(language: str) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"temp": rng.integers(-3, 4, 200), "mass": rng.normal(0, 300, 200).round(3)})
+    label = np.where(frame.temp * 100 + frame["mass"] > 0, "warm", "cold")
+    explainer = grace.Explainer(LogisticRegression(max_iter=1000).fit(frame, label), frame, among="nearest")
+    rows = frame.head(60).astype({"temp": float})
+    rows["temp"] += 0.25
+    batch = explainer.explain(rows, only=["temp"])
+    found = batch.texts(language=language)
+    assert found == [e.text(language=language) for e in batch]
+    assert any("−1 " in text for text in found)
+
+
+def test_unknown_options_of_sentences_are_refused() -> None:
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 40)})
+    explainer = grace.Explainer(DecisionTreeClassifier().fit(frame, frame.a > 0.5), frame)
+    batch = explainer.explain(frame)
+    for ask in (batch.texts, batch.to_frame):
+        with pytest.raises(TypeError, match="langauge"):
+            ask(langauge="de")

@@ -19,7 +19,9 @@ def kept(case: Case) -> Counter[str]:
     """Compare all answers to a question with the reference; returns what was met."""
     assert tree_ensemble(case.explainer.model) is not None
     question = question_of(case.explainer, case.estimator, case.rows, case.call)
-    answers = case.explainer.explain(case.rows, **case.call).answers
+    answers = case.explainer.explain(case.rows, among="nearest", **case.call).answers
+    steady = case.explainer.explain(case.rows, **{**case.call, "prove": False}).answers
+    assert (steady.success == answers.success).all()
     assert tree_ensemble(case.explainer.model) is not None, "the model did not confirm what its trees say"
     met: Counter[str] = Counter()
     for i in range(len(case.rows)):
@@ -31,6 +33,8 @@ def kept(case: Case) -> Counter[str]:
         if answers.success[i]:
             holds(question, i, answers.contrast[i])
             compare(question, true, len(changed), float(answers.distance[i]), case.call.get("prefer") == "nearest")
+            holds(question, i, steady.contrast[i])
+            assert (steady.contrast[i] != steady.rows[i]).sum() == len(changed)
             met["answers"] += 1
         else:
             assert true.fewest is None, (i, true)

@@ -52,7 +52,7 @@ def test_the_nearest_single_change(seed: int, whole: bool, classes: int, end: in
     rng = np.random.default_rng(seed)
     train = frame(rng, 60)
     model = grace.wrap(network(seed, whole, classes), classes=list("wxyz"[:classes]), outputs="logits")
-    explainer = grace.Explainer(model, train, domain="minmax", gamma=1.0, max_features=1)
+    explainer = grace.Explainer(model, train, domain="minmax", gamma=1.0, max_features=1, among="nearest")
     rows = train.iloc[2:8].reset_index(drop=True)
     batch = explainer.explain(rows, ranges=dict.fromkeys(NAMES, (-end, end)))
     spread = {f.name: f.spread for f in explainer.schema.features}
@@ -81,7 +81,7 @@ def test_the_nearest_single_change(seed: int, whole: bool, classes: int, end: in
 def test_no_value_can_move_a_step_nearer(seed: int, whole: bool, classes: int) -> None:
     train = frame(np.random.default_rng(seed), 60)
     model = grace.wrap(network(seed, whole, classes), classes=list("wxyz"[:classes]), outputs="logits")
-    explainer = grace.Explainer(model, train, domain="minmax", gamma=1.0)
+    explainer = grace.Explainer(model, train, domain="minmax", gamma=1.0, among="nearest")
     rows = train.iloc[2:10].reset_index(drop=True)
     batch = explainer.explain(rows)
     own, steps = model.predict(rows), {"a": 0.1, "b": 1, "c": 0.1}
@@ -134,12 +134,12 @@ def test_as_good_as_the_search_in_tensor_operations(
     segment: tuple[grace.Explainer, pd.DataFrame], call: dict[str, object]
 ) -> None:
     explainer, rows = segment
-    mine = explainer.explain(rows, **call)
+    mine = explainer.explain(rows, among="nearest", **call)
     with (
         mock.patch("grace.methods.search.is_compiled", return_value=False),
         mock.patch.object(polish, "is_compiled", return_value=False),
     ):
-        plain = explainer.explain(rows, **call)
+        plain = explainer.explain(rows, among="nearest", **call)
     assert mine.success.sum() >= plain.success.sum()
     both = mine.success & plain.success
     few, many = (b.changed.sum(axis=1).to_numpy()[both] for b in (mine, plain))
@@ -217,7 +217,7 @@ def test_no_line_is_skipped_however_many_breakpoints_it_has() -> None:
     tips = np.arange(1, 2**14, 2) / 2**14
     nearest = float(tips[tips > 0.9][0])
     assert compiled.section_of(relu_layers(model)) < 2**14 * nearest
-    e = explainer.explain(table.head(1))[0]
+    e = explainer.explain(table.head(1), among="nearest")[0]
     assert e.success
     assert [c.name for c in e.changes] == ["x"]
     assert abs(e.changes[0].new - nearest) < 1e-8

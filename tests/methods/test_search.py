@@ -32,7 +32,7 @@ def test_never_worse_than_the_walks(name: str, domain: str) -> None:
     table = datasets.load(name)
     model = training.fit(table, max_epochs=25)
     parts = table.split(0)
-    explainer = grace.Explainer(model, parts.train, domain=domain)
+    explainer = grace.Explainer(model, parts.train, domain=domain, among="nearest")
     rows = model.impute(parts.test)
     mine = explainer.explain(rows)
     for method in ("gradient", "local"):

@@ -259,7 +259,11 @@ def test_by_default_answers_are_steady_where_lines_are_known_exactly() -> None:
         default, nearest = contrasts(explainer), contrasts(explainer, among="nearest")
         assert np.array_equal(default, contrasts(explainer, among="steady"))
         assert not np.array_equal(default, nearest)
-        for call in ({"prefer": "nearest"}, {"method": "gradient"}, {"rules": ["serum_insulin <= plasma_glucose + 900"]}):
+        for call in (
+            {"prefer": "nearest"},
+            {"method": "gradient"},
+            {"rules": ["serum_insulin <= plasma_glucose + 900"]},
+        ):
             assert np.array_equal(contrasts(explainer, **call), contrasts(explainer, among="nearest", **call))
     black_box = grace.wrap(lambda frame: trees.predict_proba(frame), classes=list(trees.classes_))
     explainer = grace.Explainer(black_box, parts.train[table.schema.names])

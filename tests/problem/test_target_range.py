@@ -184,7 +184,8 @@ def test_the_border_between_two_centres() -> None:
     model = KMeans(2, n_init=1, init=np.array([[-2.0, 0, 0], [2, 0, 0]]), max_iter=1).fit(
         pd.DataFrame([[-2.0, 0, 0], [2, 0, 0]] * 10, columns=list("abc"))
     )
-    e = grace.Explainer(model, BOX, domain="minmax", gamma=1.0).explain({"a": -1.0, "b": 1.0, "c": 0.0})[0]
+    explainer = grace.Explainer(model, BOX, domain="minmax", gamma=1.0, among="nearest")
+    e = explainer.explain({"a": -1.0, "b": 1.0, "c": 0.0})[0]
     assert isinstance(grace.wrap(model), TorchModel)
     assert not isinstance(grace.wrap(model), Predictor)
     assert [(c.name, c.new) for c in e.changes] == [("a", 0.01)]

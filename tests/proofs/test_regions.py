@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.ensemble import GradientBoostingClassifier
 from torch import nn
 
 import grace
@@ -306,3 +307,24 @@ def test_a_box_is_checked_only_by_what_can_prove_it() -> None:
     batch = grace.Explainer(smooth, frame).explain(frame.head(5))
     problem, contrast = question(batch)
     assert not checker_of(problem, contrast, contrast, contrast).proves
+
+
+def test_boxes_in_which_few_features_move_after_other_rows_and_searches() -> None:
+    """Most trees are stumps of other features: what was remembered of an earlier row or box must not count."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(400, 6)).round(2), columns=list("abcdef"))
+    label = (frame.a + frame.b - frame.c * frame.d + 0.5 * frame.e > 0).astype(int)
+    for depth in (1, 2):
+        model = GradientBoostingClassifier(n_estimators=40, max_depth=depth, random_state=0).fit(frame, label)
+        explainer = grace.Explainer(model, frame)
+        for rows in (frame.iloc[[i]] for i in range(12)):
+            batch = explainer.explain(rows)
+            problem, contrast = question(batch)
+            check_points(batch, regions_of(problem, contrast), problem, 50)
+        batch = explainer.explain(frame.head(40))
+        problem, contrast = question(batch)
+        found = regions_of(problem, contrast)
+        assert found.proven
+        check_points(batch, found, problem, 100)
+        again = explainer.explain(frame.head(40))
+        assert np.array_equal(again.answers.contrast, batch.answers.contrast)

@@ -70,12 +70,12 @@ def visit(browser: Browser, address: str, **settings: object) -> Iterator[Page]:
 def test_move_a_slider_until_the_class_flips(browser: Browser, demo: str) -> None:
     with visit(browser, demo) as page:
         sentence = page.locator("#says")
-        expect(sentence).to_contain_text("Had bare nuclei been 9 points lower and normal nucleoli 1 point lower")
+        expect(sentence).to_contain_text("Had bare nuclei been 8 points lower and clump thickness 2 points lower")
         expect(sentence).to_contain_text("no single change could have done it")  # loaded afterwards
         assert page.get_by_role("heading", name="It could also have been otherwise").is_visible()
         status = page.locator("#moved")
         assert "The model says malignant" in status.inner_text()
-        page.get_by_label("normal nucleoli", exact=True).fill("2")
+        page.get_by_label("clump thickness", exact=True).fill("6")
         status.get_by_text("Still malignant").wait_for()
         slider = page.get_by_label("bare nuclei, slider")
         slider.focus()
@@ -86,7 +86,7 @@ def test_move_a_slider_until_the_class_flips(browser: Browser, demo: str) -> Non
         assert values == [str(v) for v in range(9, 0, -1)]
         status.get_by_text("Now the model says benign").wait_for()
         assert page.evaluate("document.activeElement.className") == "slide"
-        page.wait_for_url("**/?row=0&now.bare_nuclei=1&now.normal_nucleoli=2")
+        page.wait_for_url("**/?row=0&now.clump_thickness=6&now.bare_nuclei=1")
         page.reload()
         assert "Now the model says benign" in status.inner_text()
         page.get_by_role("link", name="Put all 2 values back").click()
@@ -225,7 +225,7 @@ def test_on_a_phone_and_in_the_dark(browser: Browser, demo: str, evil: str) -> N
 def test_without_scripts(browser: Browser, demo: str) -> None:
     with visit(browser, demo, java_script_enabled=False) as page:
         page.get_by_label("bare nuclei", exact=True).fill("1")
-        page.get_by_label("normal nucleoli", exact=True).fill("2")
+        page.get_by_label("clump thickness", exact=True).fill("6")
         page.get_by_label("Language").select_option("de")
         page.get_by_role("button", name="Update").click()
         assert "Nun sagt das Modell gutartig" in page.locator("#moved").inner_text()

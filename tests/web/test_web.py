@@ -31,7 +31,7 @@ CLASS = "<i>yes</i>"
 def test_the_patient_of_the_case_study_comes_first(client: TestClient) -> None:
     page = client.get("/")
     assert page.status_code == 200
-    assert "Had bare nuclei been 9 points lower" in says(page.text)
+    assert "Had bare nuclei been 8 points lower" in says(page.text)
     assert "the patient" in page.text
     tags = Tags(page.text)
     assert len(tags.of("svg")) >= 4

@@ -13,7 +13,7 @@ diagnosis     why a row has no answer: limits that would have to be lifted
 decisions/    how the model decides about a row: profiles, reasons, sufficient reasons
 scorecards/   points of changes, and how well adding them up forecasts the model
 metrics       the paper's measures
-answer_table  a batch as a table, one line per answer
+answer_table  a batch as a table, one line per answer; batch_texts and batch_json are its sentences and JSON, by column
 store         saves and loads explainers; saved_header and saved_files read the files
 audit_record  a record of an answer that can be replayed
 """

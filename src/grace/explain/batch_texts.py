@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 
 FEW = 8  # rows that are faster one by one
 MAX_PATTERNS = 20_000
+UNKNOWN = ""  # no sentence is empty
 
 
 def texts(ranked: Ranked, rows: Sequence[int], how: TextOptions) -> list[str]:
     """The sentences of some rows."""
+    for name in how.keys() - TextOptions.__annotations__.keys():
+        raise TypeError(f"texts() got an unexpected keyword argument {name!r}")
     code = how.get("language") or ranked.batch.schema.language
     known = _by_patterns(ranked, rows, how.get("style"), code) if len(rows) >= FEW and _is_plain(ranked, how) else {}
     return [known[i] if i in known else ranked.explanation(i).text(**how) for i in rows]
@@ -108,10 +111,10 @@ def _by_patterns(ranked: Ranked, rows: Sequence[int], style: str | None, code: s
         if singly[i] or begin == end or not ranked.success[i]:
             continue
         key = ranked.best[i], tuple(kinds[begin:end])
-        if key not in patterns:
+        pattern = patterns.get(key, UNKNOWN)
+        if pattern is UNKNOWN:
             e = ranked.explanation(i, words=shared.words(i, ranked.predictions(i)))
-            patterns[key] = pattern_of(e, [stated.shape(k) for k in range(begin, end)], code)
-        pattern = patterns[key]
+            pattern = patterns[key] = pattern_of(e, [stated.shape(k) for k in range(begin, end)], code)
         if pattern is not None:
             out[i] = pattern.format(*numbers[GAPS * begin : GAPS * end])
     return out
@@ -167,6 +170,7 @@ def stated_exactly(ranked: Ranked, style: str | None, code: str) -> Stated:
         found[k] = value_pair(feature, changes.old[k], changes.new[k])
     first = new.where(pair, size)
     ones, second = (first.are_one, old.are_one & pair), np.flatnonzero(pair)
+    singly[row[pair & (new.are_minus_one | old.are_minus_one)]] = True  # the words around 1, with another sign
     numbers = [""] * (GAPS * len(row))
     numbers[::GAPS] = first.texts(language.MARKS)
     for k, text in zip(second.tolist(), old.at(second).texts(language.MARKS), strict=True):
@@ -179,9 +183,10 @@ def stated_exactly(ranked: Ranked, style: str | None, code: str) -> Stated:
         else:
             continue
         for gap, value in enumerate(sizes):
-            numbers[GAPS * k + gap], ones[gap][k] = language.number(value), abs(value) == Decimal(1)
+            numbers[GAPS * k + gap], ones[gap][k] = language.number(value), value == Decimal(1)
+            singly[row[k]] |= value == Decimal(-1)
     up = changes.codes[1] > changes.codes[0]
-    kinds = _kinds(column, number, changes.codes, (up & ~pair & number, pair, about_old, *ones))
+    kinds = _kinds(features, column, number, changes.codes, (up & ~pair & number, pair, about_old, *ones))
     return Stated(ranked, pair, about_old, ones, up, kinds, numbers, singly)
 
 
@@ -198,10 +203,12 @@ def _numeric(features: Sequence[Feature], j: int, source: str, code: str) -> Num
     return feature
 
 
-def _kinds(column: Integers, number: Bools, codes: Sequence[Any], flags: Sequence[Bools]) -> list[int]:
-    """A number for each change, the same for those of the same shape."""
+def _kinds(
+    features: Sequence[Feature], column: Integers, number: Bools, codes: Sequence[Any], flags: Sequence[Bools]
+) -> list[int]:
+    """A number for each change, the same for those of the same shape, in any batch of a schema."""
     old, new = (np.where(number, 0, part).astype(np.int64) for part in codes)
-    most = int(max(old.max(initial=0), new.max(initial=0))) + 1
+    most = max((len(f.categories) for f in features if not isinstance(f, Numeric)), default=1)
     kinds = column.astype(np.int64)
     for flag in flags:
         kinds = 2 * kinds + (flag & number)

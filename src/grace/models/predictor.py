@@ -128,7 +128,7 @@ class Predictor(Model):
         if len(values) == 0:
             return torch.zeros(0, self.width, dtype=torch.float64)
         if len(values) <= FEW:
-            return torch.as_tensor(self._answers(way, self._ask(way.ask, values)))
+            return torch.from_numpy(np.array(self._answers(way, self._ask(way.ask, values))))
         keys = values.view(np.dtype((np.void, values.dtype.itemsize * values.shape[1])))[:, 0]
         _, first, place = np.unique(keys, return_index=True, return_inverse=True)
         parts = [

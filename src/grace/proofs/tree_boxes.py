@@ -15,6 +15,7 @@ import torch
 from grace.methods.compiled.threads import over_tasks
 from grace.methods.trees import Arrays, own_work, ready, tree_arrays
 from grace.methods.trees.branch import DONE, STOPPED, advance
+from grace.methods.trees.regions import LIMITS
 from grace.methods.trees.regions import VISITS as VISITED
 from grace.methods.trees.search_nodes import LOST, NODES, UNSURE, Search
 from grace.models.compiled import Ints
@@ -83,7 +84,8 @@ def begin_box(low: Floats, high: Floats, groups: int, s: Search) -> None:
     """The branch and bound of a box: one node per group of functionals, in which all of its numbers move."""
     moving = np.flatnonzero(high > low)
     k = len(moving)
-    s.region.counts[:] = s.state[:] = 0
+    s.region.counts[VISITED] = s.state[:] = 0
+    s.region.counts[LIMITS] += 1  # nothing that is remembered of another row or box counts here
     s.best[:], s.free[:] = np.inf, False
     s.moved[:groups], s.left[:groups], s.last[:groups], s.cost[:groups] = k, 0, -1, 0.0
     s.group[:groups], s.feature[:groups, :k] = np.arange(groups), moving

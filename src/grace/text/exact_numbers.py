@@ -72,8 +72,13 @@ class Scaled:
 
     @property
     def are_one(self) -> Bools:
-        """Which numbers are 1 or -1."""
-        return np.asarray((np.abs(self.digits) == 1) & (self.decimals == 0))
+        """Which numbers are 1."""
+        return np.asarray((self.digits == 1) & (self.decimals == 0))
+
+    @property
+    def are_minus_one(self) -> Bools:
+        """Which numbers are -1."""
+        return np.asarray((self.digits == -1) & (self.decimals == 0))
 
     def texts(self, marks: tuple[str, str]) -> list[str]:
         """The numbers in the digits of a language; arbitrary text for those that are not known."""

@@ -36,7 +36,7 @@ EXAMPLES: tuple[Callable[[int], Decimal], ...] = (
 @dataclass(frozen=True)
 class Shape:
     """A statement of a change without its numbers: a difference up or down, a `pair` of the new and the old value, or a
-    category, old and new. `ones`: which of the two numbers are 1 or -1."""
+    category, old and new. `ones`: which of the two numbers are 1."""
 
     feature: Feature
     up: bool = False

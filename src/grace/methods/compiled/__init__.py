@@ -95,13 +95,14 @@ def walk_compiled(problem: Problem, local: bool) -> Tensor:
 
 
 def replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
-    """Rows replaced by others that differ and reach the goal: the model has the last word, as it may round in another
-    way."""
+    """Rows replaced by others that differ, are within the limits and reach the goal: the model has the last word, as it
+    may round in another way."""
     index = positions((rows != others).any(dim=1))
     if len(index) == 0:
         return rows
     part, new = problem.select(index), others[index]
-    return rows.index_copy(0, index, torch.where(part.reached(new)[:, None], new, rows[index]))
+    fits = part.reached(new) & part.inside(new).all(dim=1)
+    return rows.index_copy(0, index, torch.where(fits[:, None], new, rows[index]))
 
 
 def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:

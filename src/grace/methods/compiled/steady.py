@@ -141,8 +141,9 @@ def steady_change(
     near, far, width, _ = run_on_line(
         net, goal, columns, table, i, f, -1, work.origin, side, np.inf, at, tolerance, work
     )
-    value = inside_run(columns, f, x[f], side, near, far, INSIDE)
-    if not (width >= 1.0 and near <= at):
+    if width >= 1.0 and near <= at:
+        value = inside_run(columns, f, x[f], side, near, far, INSIDE)
+    else:
         f, value = nearest_run(net, goal, columns, table, i, tolerance, work)
         if f < 0:
             return
@@ -305,9 +306,11 @@ def run_of_change(
         )
         if wider > wide:
             side, near, far, wide = -side, other, until, wider
-    value = inside_run(columns, j, x, side, near, far, share)
-    if wide == -np.inf or not margin_with(net, goal, i, work.first, j, x, value, work.lines) >= tolerance:
-        value = np.nan
+    value = np.nan
+    if wide > -np.inf:
+        value = inside_run(columns, j, x, side, near, far, share)
+        if not margin_with(net, goal, i, work.first, j, x, value, work.lines) >= tolerance:
+            value = np.nan
     return value, wide, own
 
 

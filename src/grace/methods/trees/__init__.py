@@ -136,7 +136,7 @@ def own_work(trees: Trees, columns: Columns, d: int, most: int) -> TreeWork:
         work: TreeWork = known[3]
         return work
     work = tree_work(trees, columns, d, most)
-    size = sum(part.nbytes for part in work.search if isinstance(part, np.ndarray))
+    size = sum(part.nbytes for part in (*work.search, *work.search.region) if isinstance(part, np.ndarray))
     _thread.known = (trees, columns, most, work) if size <= KEPT else None
     return work
 

@@ -222,7 +222,7 @@ def bound(
     many open features bring beyond is left in `gain`. Trees that do not split on a moved feature are not followed
     again if `remember` was called for as many open features and functional q; q is -1 if it was not."""
     largest, smallest, terms = begin_bound(trees, functional, r)
-    known = q >= 0 and q < r.held.shape[1] and r.held[more, q] == r.counts[LIMITS]
+    known = q >= 0 and is_held(more, q, r) and r.held[more, q] == r.counts[LIMITS]
     for t in range(len(trees.roots)):
         only = trees.output[t]
         if only >= 0 and functional[only] == 0.0:
@@ -245,12 +245,18 @@ def bound(
     return largest, smallest
 
 
+@inlined
+def is_held(more: int, q: int, r: Region) -> bool:
+    """Whether there is room to remember the bounds of functional q with so many open features."""
+    return more < r.held.shape[0] and q < r.held.shape[1]
+
+
 @compiled
 def remember(trees: Trees, functional: Floats, x: Floats, more: int, q: int, r: Region) -> None:
     """The bound of the row itself with so many open features, none being moved, of which each tree's part is remembered
     as that of functional q. With fewer features open, the shares are larger than they have to be."""
     _, _, terms = begin_bound(trees, functional, r)
-    kept = q < r.held.shape[1]
+    kept = is_held(more, q, r)
     for t in range(len(trees.roots)):
         only = trees.output[t]
         if only >= 0 and functional[only] == 0.0:

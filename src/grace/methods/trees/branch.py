@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table
-from grace.methods.trees.bounds import bound, remember
+from grace.methods.trees.bounds import bound, is_held, remember
 from grace.methods.trees.margins import Aims, lead_of, logit_of
 from grace.methods.trees.regions import FIXED, LIMITS, MARK, MOVED, OPEN, SPLITS, VISITS, above, below
 from grace.methods.trees.search_nodes import (
@@ -112,7 +112,7 @@ def process(
     set_status(trees, table, i, node, s)
     tightest, sure, mixed, apart = np.inf, True, -1, 0.0
     for q in range(aims.groups[group], aims.groups[group + 1]):
-        if q < r.held.shape[1] and r.held[left, q] != r.counts[LIMITS]:  # not yet, or the limits are narrower by now
+        if is_held(left, q, r) and r.held[left, q] != r.counts[LIMITS]:  # not yet, or the limits are narrower by now
             open_all(s)
             remember(trees, aims.functional[kind, q], table.rows[i], max(left, 1), q, r)
             set_status(trees, table, i, node, s)

@@ -12,9 +12,10 @@ from grace.models.trees.compiled import Trees
 FIXED, MOVED, OPEN = 0, 1, 2
 VISITS = 0  # in `Region.counts`: nodes of trees that were looked at
 SPLITS = 1  # thresholds that were collected
-LIMITS = 2  # how often the limits of open numbers were set
+LIMITS = 2  # how often the row, its limits or its free features were set: what is remembered counts until then
 MARK = 3  # what `touched` is for the trees that split on a moved feature
-HELD = 16  # functionals of which the trees of the row itself are remembered
+HELD = 16  # functionals of which the trees of the row itself are remembered,
+HELD_OPEN = 5  # for up to so many open features
 
 
 class Region(NamedTuple):
@@ -41,10 +42,10 @@ class Region(NamedTuple):
     split_at: Floats  # (S,)
     split_weight: Floats  # (S,) and how far apart the leaves are between which they decide
     touched: Ints  # (T,)
-    held: Ints  # (K + 1, H) the limits for which trees of the row itself are remembered, for each number of open
+    held: Ints  # (O + 1, H) the limits for which trees of the row itself are remembered, for each number of open
     # features that may move and each functional:
     value: Floats  # (H, T) their values,
-    shares: Floats  # (K + 1, H, U) and the share of each feature of each tree
+    shares: Floats  # (O + 1, H, U) and the share of each feature of each tree
 
 
 def region(trees: Trees, d: int, most: int) -> Region:
@@ -75,9 +76,9 @@ def region(trees: Trees, d: int, most: int) -> Region:
         split_at=np.zeros(splits),
         split_weight=np.zeros(splits),
         touched=whole(len(trees.roots)),
-        held=whole(k + 1, held),
+        held=whole(min(k, HELD_OPEN) + 1, held) - 1,
         value=np.zeros((held, len(trees.roots))),
-        shares=np.zeros((k + 1, held, len(trees.uses.features))),
+        shares=np.zeros((min(k, HELD_OPEN) + 1, held, len(trees.uses.features))),
     )
 
 
