@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from sklearn.tree import DecisionTreeClassifier
 
 from benchmark_world import loans
 from grace import Categorical, GraceError
@@ -17,7 +18,7 @@ from grace.cli import main
 from grace.experiments import Answers, Results, Task, benchmark, benchmarking, functions
 from grace.experiments.evaluate import MEASURES, NEIGHBOURS, Judge, Verdict, coordinates, differs, figures
 from grace.experiments.results import Line, compare, over_tasks
-from grace.experiments.task import network_of, prepare
+from grace.experiments.task import network_of, prepare, task_of
 from grace.schema.information import discretise, symmetrical_uncertainty
 
 
@@ -341,3 +342,15 @@ def test_the_command(tmp_path) -> None:
     wrong = CliRunner().invoke(main, ["benchmark", "--peers", "alibi", "--out", str(out)])
     assert wrong.exit_code == 1
     assert wrong.stderr.startswith("Error: there is no peer 'alibi'")
+
+
+def test_a_tiny_change_counts_where_the_class_depends_on_it() -> None:
+    """A tree may split just above zero, as those of LightGBM do."""
+    frame = pd.DataFrame({"a": [0.0, 0.0, 1.0, 2.0] * 10, "b": [0.0, 1.0, 2.0, 3.0] * 10})
+    model = DecisionTreeClassifier(max_depth=1).fit(frame[["a", "b"]], frame.a > 0)
+    model.tree_.threshold[0] = 1e-30
+    task = task_of("tiny", model, frame.assign(y=frame.a > 0), frame.assign(y=frame.a > 0).head(2), target="y")
+    tiny = task.rows + np.array([[1e-20, 1e-20], [1e-20, 0.5]])
+    assert Judge(task, []).verdict(Answers(tiny)).features.tolist() == [2, 2]
+    far = task.rows + np.array([[1.0, 1e-20], [1.0, 0.0]])
+    assert Judge(task, []).verdict(Answers(far)).features.tolist() == [1, 1]
