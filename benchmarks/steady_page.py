@@ -47,9 +47,8 @@ span*: of single changes, the middle of the widest span of any number of the row
 {by_table(results)}
 
 The distance is that of the steady answer beside that of the nearest. Milliseconds are for a row of a batch, in time of
-one core, the least of three (`--times`): they compare columns, and are no measure of speed. What lasts was measured
-with steady answers found in tensors, before they were compiled, and the times with compiled code: on ten of these
-models it gave another answer to at most 14 % of 60 rows. All figures are in `steady.csv`.
+one core, the least of three (`--times`): they compare columns, and are no measure of speed. All figures are in
+`steady.csv`.
 """
 
 
