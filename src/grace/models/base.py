@@ -18,7 +18,7 @@ from grace.models.threshold import Cutoffs
 from grace.schema.columns import imputed, is_low_precision
 from grace.schema.features import Categorical, Floats, Numeric, Value, plain
 from grace.schema.frames import as_frame, cell_repr, join_first
-from grace.schema.groups import extra_of
+from grace.schema.groups import layout_of
 from grace.schema.schema import Schema
 
 Margins = Callable[[Tensor], Tensor]
@@ -162,9 +162,9 @@ class Model(ABC):
         if isinstance(frame, pd.DataFrame):
             filled.index = frame.index
             given = as_frame(frame)
-            extra = extra_of(schema, given)
+            extra = layout_of(schema, given).extra
             for column in given.columns:
-                if column == schema.target or (extra is not None and column in extra):
+                if column == schema.target or column in extra:
                     filled[column] = given[column]
         return filled
 

@@ -221,7 +221,8 @@ def bound(
     """The largest and the smallest value of a functional that needs no open feature, summed over trees; what up to so
     many open features bring beyond is left in `gain`. Trees that do not split on a moved feature are not followed
     again if `remember` was called for as many open features and functional q; q is -1 if it was not."""
-    largest, smallest, terms = begin_bound(trees, functional, r)
+    base, terms = begin_bound(trees, functional, r)
+    largest = smallest = base
     known = q >= 0 and is_held(more, q, r) and r.held[more, q] == r.counts[LIMITS]
     for t in range(len(trees.roots)):
         only = trees.output[t]
@@ -254,8 +255,8 @@ def is_held(more: int, q: int, r: Region) -> bool:
 @compiled
 def remember(trees: Trees, functional: Floats, x: Floats, more: int, q: int, r: Region) -> None:
     """The bound of the row itself with so many open features, none being moved, of which each tree's part is remembered
-    as that of functional q. With fewer features open, the shares are larger than they have to be."""
-    _, _, terms = begin_bound(trees, functional, r)
+    as that of functional q. Where fewer features are open, the shares are not the least possible, and bounds still."""
+    _, terms = begin_bound(trees, functional, r)
     kept = is_held(more, q, r)
     for t in range(len(trees.roots)):
         only = trees.output[t]
@@ -276,12 +277,12 @@ def remember(trees: Trees, functional: Floats, x: Floats, more: int, q: int, r: 
 
 
 @inlined
-def begin_bound(trees: Trees, functional: Floats, r: Region) -> tuple[float, float, Terms]:
-    """What a functional is without any tree, twice, and its terms; no gains and no thresholds yet."""
+def begin_bound(trees: Trees, functional: Floats, r: Region) -> tuple[float, Terms]:
+    """What a functional is without any tree, and its terms; no gains and no thresholds yet."""
     base = 0.0
     for c in range(len(functional)):
         base += functional[c] * trees.base[c]
     r.counts[SPLITS] = 0
     for f in range(len(r.gain)):
         r.gain[f] = 0.0
-    return base, base, terms_of(functional)
+    return base, terms_of(functional)
