@@ -78,7 +78,7 @@ def test_blocks_of_rows_have_the_scores_of_each_row(case: tuple[ExactNetwork, np
     for i in range(rows):
         activate(net, each[i], values[i])
     block[:first, :rows] = values[:, :first].T
-    forward_block(net, block, rows)
+    forward_block(net, block, np.empty((net.widths.max(), BLOCK)), rows)
     np.testing.assert_allclose(block[last:, :rows].T, values[:, last:], rtol=0, atol=rounding(net, row - 9, row + 9))
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grace.models.compiled import Bools, Floats, Ints, Layers, compiled, inlined, sort_by
+from grace.models.compiled import Floats, Ints, Layers, compiled, inlined, sort_by
 
 
 class Scratch(NamedTuple):
@@ -22,7 +22,7 @@ class Scratch(NamedTuple):
 
     values: Floats  # (units,) pre-activations at `base` of their layer
     slopes: Floats
-    on: Bools
+    side: Floats  # of zero on which each unit is: 1 if it is on, else -1
     crossing: Floats  # where units switch
     crosser: Ints  # those that do within the current piece of their layer, in order
     base: Floats  # (H + 1,)
@@ -38,7 +38,7 @@ def scratch(net: Layers) -> Scratch:
     return Scratch(
         np.empty(units),
         np.empty(units),
-        np.empty(units, dtype=np.bool_),
+        np.empty(units),
         np.empty(units),
         np.empty(units, dtype=np.int64),
         np.empty(layers),
@@ -51,23 +51,23 @@ def scratch(net: Layers) -> Scratch:
 
 
 @inlined
-def through(net: Layers, layer: int, on: Bools, change: Floats, out: Floats) -> None:
+def through(net: Layers, layer: int, side: Floats, change: Floats, out: Floats) -> None:
     """The changes (units of the next layer) that changes of the pre-activations of a hidden layer make, while its
     units are on or off."""
     width, following, leak = net.widths[layer], net.widths[layer + 1], net.leak[layer]
-    units = on[net.units[layer] : net.units[layer + 1]]
+    units = side[net.units[layer] : net.units[layer + 1]]
     if layer == len(net.leak) - 1:
         for k in range(following):
             weights, total = net.last[k], 0.0
             for u in range(width):
-                total += (change[u] if units[u] else leak * change[u]) * weights[u]
+                total += (change[u] if units[u] > 0.0 else leak * change[u]) * weights[u]
             out[k] = total
         return
     for q in range(following):
         out[q] = 0.0
     at = net.offsets[layer]
     for u in range(width):
-        moved = change[u] if units[u] else leak * change[u]
+        moved = change[u] if units[u] > 0.0 else leak * change[u]
         if moved != 0.0:
             weights = net.weights[at : at + following]
             for q in range(following):
@@ -146,14 +146,14 @@ def beside_chord(near: float, far: float, up: float, down: float, leak: float) -
 @inlined
 def first_slopes(net: Layers, start: Floats, j: int, direction: float, work: Scratch) -> None:
     """The slopes of all units along feature j at a row, and which units are on when it moves in a direction."""
-    slopes, on, weights = work.slopes, work.on, net.first[j]
+    slopes, side, weights = work.slopes, work.side, net.first[j]
     for u in range(net.widths[0]):
         slopes[u] = direction * weights[u]
     for layer in range(len(net.leak)):
         begin, after = net.units[layer], net.units[layer + 1]
         for u in range(begin, after):
-            on[u] = start[u] > 0.0 or (start[u] == 0.0 and slopes[u] > 0.0)
-        through(net, layer, on, slopes[begin:after], slopes[after : net.units[layer + 2]])
+            side[u] = 1.0 if start[u] > 0.0 or (start[u] == 0.0 and slopes[u] > 0.0) else -1.0
+        through(net, layer, side, slopes[begin:after], slopes[after : net.units[layer + 2]])
 
 
 @inlined
@@ -212,19 +212,23 @@ def walk(
 def collect(net: Layers, work: Scratch, layer: int, here: float) -> None:
     """The units of a layer that switch within its current piece, in order."""
     begin, after = net.units[layer], net.units[layer + 1]
-    values, slopes, on = work.values[begin:after], work.slopes[begin:after], work.on[begin:after]
+    values, slopes, side = work.values[begin:after], work.slopes[begin:after], work.side[begin:after]
     crossing, crosser = work.crossing[begin:after], work.crosser[begin:after]
     base, end = work.base[layer], work.end[layer]
-    passed, some = end - base, 0
+    passed, some, found = end - base, 0, 0
     for u in range(len(values)):
-        some += on[u] != (values[u] + slopes[u] * passed > 0.0)
-    found = 0
+        some += (values[u] + slopes[u] * passed) * side[u] < 0.0
     if some > 0:
-        for u in range(len(values)):  # without branches, which would be mispredicted half of the time
-            slope = slopes[u]
-            at = max(here, base - values[u] / slope)
-            crossing[u], crosser[found] = at, u
-            found += ((slope < 0.0) == on[u]) & (slope != 0.0) & (at < end)
+        for u in range(len(values)):  # without branches, which would be mispredicted
+            crosser[found] = u
+            found += (values[u] + slopes[u] * passed) * side[u] < 0.0
+        some, found = found, 0
+        for place in range(some):
+            u = crosser[place]
+            at = max(here, base - values[u] / slopes[u])
+            if slopes[u] * side[u] < 0.0 and at < end:
+                crossing[u], crosser[found] = at, u
+                found += 1
         sort_by(crossing, 1.0, crosser, found)
     work.crossings[layer], work.next[layer] = found, 0
     work.end[layer + 1] = crossing[crosser[0]] if found else end
@@ -233,14 +237,13 @@ def collect(net: Layers, work: Scratch, layer: int, here: float) -> None:
 @inlined
 def switch(net: Layers, work: Scratch, layer: int, here: float) -> None:
     """The next unit of a layer switches: change the slopes of all later layers, after bringing their values here."""
-    hidden, on = len(net.leak), work.on
+    hidden, side = len(net.leak), work.side
     begin, width = net.units[layer], net.widths[layer + 1]
     unit = work.crosser[begin + work.next[layer]]
     work.next[layer] += 1
     work.switches[0] += 1
-    on[begin + unit] = not on[begin + unit]
-    slope = work.slopes[begin + unit]
-    change = (1.0 - net.leak[layer]) * (slope if on[begin + unit] else -slope)
+    side[begin + unit] = -side[begin + unit]
+    change = (1.0 - net.leak[layer]) * work.slopes[begin + unit] * side[begin + unit]
     turn, at = 0, net.offsets[layer] + unit * width
     delta, weights = work.delta[0], net.weights[at : at + width]
     for q in range(width):
@@ -256,7 +259,7 @@ def switch(net: Layers, work: Scratch, layer: int, here: float) -> None:
         for q in range(len(values)):
             slopes[q] += delta[q]
         if later < hidden:
-            through(net, later, on, delta, work.delta[1 - turn])
+            through(net, later, side, delta, work.delta[1 - turn])
         turn = 1 - turn
 
 

@@ -67,51 +67,39 @@ def try_ends(
                 if new != x[j] and table.low[i, j] <= new <= table.high[i, j]:
                     work.moved[count], work.moved_to[count] = j, new
                     count += 1
-    margins_of_moves(net, goal, table, i, work.layers[b], count, work)
-    for c in range(count):
-        j = work.moved[c]
-        if work.moved_margin[c] > margin[j]:
-            margin[j], value[j] = work.moved_margin[c], work.moved_to[c]
-
-
-@inlined
-def margins_of_moves(
-    net: Layers, goal: CompiledGoal, table: Table, i: int, start: Floats, count: int, work: Work
-) -> None:
-    """The margins after each of so many single moves of row i from a state whose pre-activations are `start`."""
-    hidden, values, trial = len(net.leak), work.block, work.lines.trial
-    scores = net.units[hidden]
     for begin in range(0, count, BLOCK):
         size = min(BLOCK, count - begin)
-        for c in range(size):
-            j, new = work.moved[begin + c], work.moved_to[begin + c]
-            at = net.begins[j]
-            if at >= 0:
-                before, after = net.tables[at + np.int64(table.rows[i, j])], net.tables[at + np.int64(new)]
-                for u in range(len(before)):
-                    values[u, c] = start[u] + (after[u] - before[u])
-            else:
-                weights, step = net.first[j], new - table.rows[i, j]
-                for u in range(len(weights)):
-                    values[u, c] = start[u] + step * weights[u]
-        forward_block(net, values, size)
-        for c in range(size):
-            for k in range(len(trial)):
-                trial[k] = values[scores + k, c]
-            work.moved_margin[begin + c] = margin_at(goal, i, trial, 0, len(trial))
+        margins_of_moves(net, goal, table, i, work.layers[b], begin, size, work)
+        for c in range(begin, begin + size):
+            j = work.moved[c]
+            if work.moved_margin[c - begin] > margin[j]:
+                margin[j], value[j] = work.moved_margin[c - begin], work.moved_to[c]
 
 
-@inlined
-def expand(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int,
-    tolerance: float, work: Work,
-) -> None:  # fmt: skip
-    """The best margin that each further feature brings to a state: at the ends of its range or among its categories,
-    and for the most promising ones anywhere on their lines, if it may reach the goal or enter the next beam."""
-    try_ends(net, goal, columns, table, i, b, work.sets[now, b], size, work)
-    for j in range(table.rows.shape[1]):
-        keep_top(work.top, work.margin[b, j])
-    follow(net, goal, columns, table, i, b, min(tolerance, work.top[len(work.top) - 1]), tolerance, work)
+@compiled
+def margins_of_moves(
+    net: Layers, goal: CompiledGoal, table: Table, i: int, start: Floats, begin: int, size: int, work: Work
+) -> None:
+    """The margins after each of up to BLOCK single moves of row i from a state whose pre-activations are `start`; those
+    of the moves are left in `block`."""
+    hidden, values, trial = len(net.leak), work.block, work.lines.trial
+    scores = net.units[hidden]
+    for c in range(size):
+        j, new = work.moved[begin + c], work.moved_to[begin + c]
+        at = net.begins[j]
+        if at >= 0:
+            before, after = net.tables[at + np.int64(table.rows[i, j])], net.tables[at + np.int64(new)]
+            for u in range(len(before)):
+                values[u, c] = start[u] + (after[u] - before[u])
+        else:
+            weights, step = net.first[j], new - table.rows[i, j]
+            for u in range(len(weights)):
+                values[u, c] = start[u] + step * weights[u]
+    forward_block(net, values, work.active, size)
+    for c in range(size):
+        for k in range(len(trial)):
+            trial[k] = values[scores + k, c]
+        work.moved_margin[c] = margin_at(goal, i, trial, 0, len(trial))
 
 
 @inlined

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.compiled.beam import keep_top
+from grace.methods.compiled.beam import keep_top, margins_of_moves
 from grace.methods.compiled.goal import CompiledGoal, margin_at
-from grace.methods.compiled.lines import Columns, Table, cost_of, margin_of_line, margin_with, nearest_value
+from grace.methods.compiled.lines import Columns, Table, cost_of, margin_of_line, nearest_value
 from grace.methods.compiled.polish import BEAM, Work
-from grace.models.compiled import Floats, Layers, activate, inlined, sort_by
+from grace.models.compiled import BLOCK, Floats, Layers, activate, inlined, sort_by
 
 FOLLOWED_FIRST = 12  # features that are followed along their lines where no single change answers
 TRIED = 64  # features beyond level one, by how much each brings alone
@@ -16,11 +16,12 @@ TRIED = 64  # features beyond level one, by how much each brings alone
 
 @inlined
 def single_change(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, tolerance: float, answer: Floats,
-    work: Work,
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, enough: float, tolerance: float,
+    answer: Floats, work: Work,
 ) -> float:  # fmt: skip
     """Level one: the nearest single change as the answer, and its cost, infinite if there is none. Features that bring
-    most margin for their cost come first; once an answer is known, lines are followed no further than it costs."""
+    most margin for their cost come first; once an answer is known, lines are followed no further than it costs. Bounds
+    that only later levels need are left out once a single move brings `enough`."""
     x, d, hidden = table.rows[i], table.rows.shape[1], len(net.leak)
     for j in range(d):
         answer[j] = x[j]
@@ -28,10 +29,9 @@ def single_change(
     for u in range(net.units[-1]):
         work.layers[0, u] = work.origin[u]
     here = margin_at(goal, i, work.layers[0], net.units[hidden], net.widths[hidden])
+    try_single_moves(net, goal, columns, table, i, enough, work)
     for j in range(d):
-        work.margin[0, j], work.order[j], work.gain[j] = -np.inf, j, -np.inf
-        if table.free[i, j]:
-            try_feature(net, goal, columns, table, i, j, work)
+        work.order[j], work.gain[j] = j, -np.inf
         if work.margin[0, j] > -np.inf:
             cost = cost_of(columns, j, x[j], work.value[0, j])
             work.gain[j] = (work.margin[0, j] - here) / max(cost, 1e-12)
@@ -54,23 +54,41 @@ def single_change(
 
 
 @inlined
-def try_feature(net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, j: int, work: Work) -> None:
-    """The best margin that feature j brings to row i at the ends of its range or among its categories, and bounds on
-    all margins above and below its value."""
-    x, start, first, last = table.rows[i, j], work.layers[0], columns.begins[j], columns.begins[j + 1]
-    work.rising[j] = work.falling[j] = -np.inf
-    for c in range(first, max(last, first + 2)):
-        new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
-        if new != x and table.low[i, j] <= new <= table.high[i, j]:
-            margin = margin_with(net, goal, i, start, j, x, new, work.lines)
+def try_single_moves(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, enough: float, work: Work
+) -> None:
+    """The best margin that each feature brings to row i at the ends of its range or among its categories, and bounds on
+    all margins above and below its value: infinite ones, which take no time, once a margin is enough."""
+    x, count, best = table.rows[i], 0, -np.inf
+    for j in range(len(x)):
+        work.margin[0, j] = work.rising[j] = work.falling[j] = -np.inf
+        first, last = columns.begins[j], columns.begins[j + 1]
+        for c in range(first, max(last, first + 2) if table.free[i, j] else first):
+            new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
+            if new != x[j] and table.low[i, j] <= new <= table.high[i, j]:
+                work.moved[count], work.moved_to[count] = j, new
+                count += 1
+    for begin in range(0, count, BLOCK):
+        size = min(BLOCK, count - begin)
+        margins_of_moves(net, goal, table, i, work.layers[0], begin, size, work)
+        for c in range(size):
+            j, new, margin = work.moved[begin + c], work.moved_to[begin + c], work.moved_margin[c]
+            best = max(best, margin)
             if margin > work.margin[0, j]:
                 work.margin[0, j], work.value[0, j] = margin, new
-            if last > first:
-                work.rising[j] = max(work.rising[j], margin)
-            elif new > x and c > first:
-                work.rising[j] = margin_of_line(net, goal, i, start, work.lines)
-            elif new < x and c == first:
-                work.falling[j] = margin_of_line(net, goal, i, start, work.lines)
+        for c in range(size):
+            j, new = work.moved[begin + c], work.moved_to[begin + c]
+            bound = work.moved_margin[c]
+            if columns.begins[j + 1] == columns.begins[j]:
+                bound = np.inf
+                if best < enough:
+                    for u in range(net.units[-1]):
+                        work.lines.values[u] = work.block[u, c]
+                    bound = margin_of_line(net, goal, i, work.layers[0], work.lines)
+                if new < x[j]:
+                    work.falling[j] = max(work.falling[j], bound)
+                    continue
+            work.rising[j] = max(work.rising[j], bound)
 
 
 @inlined

@@ -203,8 +203,8 @@ def nearest_value(
             here = margin_at(goal, i, start, scores, classes)
             if here + reach * net.steepest[j] / goal.scale < useful:
                 continue
-            margin_with(net, goal, i, start, j, x, x + direction * reach, lines)
-            if margin_of_line(net, goal, i, start, lines) < useful:
+            there = margin_with(net, goal, i, start, j, x, x + direction * reach, lines)
+            if there < useful and margin_of_line(net, goal, i, start, lines) < useful:
                 continue
         last, nearest = -1, np.nan
         for k in range(len(lines.since)):

@@ -49,8 +49,9 @@ class Work(NamedTuple):
     value: Floats  # and its value
     moved: Ints  # (M,) the feature of each of up to M single moves,
     moved_to: Floats  # its new value,
-    moved_margin: Floats  # and the margin then
-    block: Floats  # (units, BLOCK)
+    moved_margin: Floats  # (BLOCK,) and the margins of some of them
+    block: Floats  # (units, BLOCK) pre-activations after each of these,
+    active: Floats  # (widest layer, BLOCK) and the activations of a layer
     gain: Floats  # (d,)
     order: Ints  # (d,)
     rising: Floats  # (d,) a bound on the margins of the row with larger values of each feature,

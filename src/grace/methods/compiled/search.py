@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.compiled.beam import ascend, expand, follow_line, next_beam
+from grace.methods.compiled.beam import ascend, follow, follow_line, keep_top, next_beam, try_ends
 from grace.methods.compiled.first_level import first_beam, follow_first, single_change
 from grace.methods.compiled.goal import CompiledGoal, margin_at
 from grace.methods.compiled.lines import Columns, Table, cost_of
@@ -37,7 +37,8 @@ def search_row(
 ) -> int:  # fmt: skip
     """The answer to a row; the row itself where there is none. Returns how many sets of features were polished at the
     last level; what they began with is left in `starts`."""
-    least, begun = single_change(net, goal, columns, table, i, tolerance, answer, work), 0
+    enough = np.inf if nearest else tolerance
+    least, begun = single_change(net, goal, columns, table, i, enough, tolerance, answer, work), 0
     if (least < np.inf and not nearest) or most < 2:
         return begun
     follow_first(net, goal, columns, table, i, work)
@@ -51,7 +52,11 @@ def search_row(
             if level > 2:
                 ascend(net, goal, columns, table, i, b, now, level - 1, work)
             activate(net, work.states[now, b], work.layers[b])
-            expand(net, goal, columns, table, i, b, now, level - 1, tolerance, work)
+            try_ends(net, goal, columns, table, i, b, work.sets[now, b], level - 1, work)
+            for j in range(table.rows.shape[1]):
+                keep_top(work.top, work.margin[b, j])
+        for b in range(width):  # lines that may reach the goal or enter the next beam
+            follow(net, goal, columns, table, i, b, min(tolerance, work.top[len(work.top) - 1]), tolerance, work)
         least, begun = finish(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
         if level < most:
             width = next_beam(table, i, now, width, level, work)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.compiled.first_level import try_feature
 from grace.methods.compiled.goal import FLIP, RANGE, CompiledGoal, margin_at, margin_towards, may_reach, part_of_piece
 from grace.methods.compiled.lines import ROUNDING, Columns, Table, cost_of, margin_of_line, margin_with
 from grace.methods.compiled.polish import Work, differing, distance, margin_of, polish_row, smallest_subset
@@ -160,8 +159,6 @@ def nearest_run(
     """The nearest single change that stands inside a steady run, or in the widest run if there is none: the feature, -1
     if there is none, and its value. `origin` are the pre-activations of the row."""
     x, feature, value, width, least = table.rows[i], -1, np.nan, -np.inf, np.inf
-    for u in range(net.units[-1]):
-        work.layers[0, u] = work.origin[u]
     for j in range(len(x)):
         if not table.free[i, j]:
             continue
@@ -176,13 +173,11 @@ def nearest_run(
                 feature, value, width, least = j, code, np.inf, cost
         if columns.begins[j + 1] > columns.begins[j]:
             continue
-        work.margin[0, j] = -np.inf
-        try_feature(net, goal, columns, table, i, j, work)
         unit = columns.weight[j] / columns.spread[j]
         for turn in range(2):
-            side, bound = (1.0, work.rising[j]) if turn == 0 else (-1.0, work.falling[j])
+            side = 1.0 if turn == 0 else -1.0
             limit = least / unit if width >= 1.0 and unit > 0.0 and columns.magnitude[j] else np.inf
-            if bound < tolerance or not may_improve(net, goal, table, i, j, side, limit, tolerance, work):
+            if not may_improve(net, goal, table, i, j, side, limit, tolerance, work):
                 continue
             near, far, wide, _ = run_on_line(
                 net, goal, columns, table, i, j, -1, work.origin, side, limit, -1.0, tolerance, work
@@ -207,10 +202,10 @@ def may_improve(
     """False only if no value of number j within a limit reaches the goal."""
     x = table.rows[i, j]
     reach = min(limit, table.high[i, j] - x if direction > 0.0 else x - table.low[i, j])
-    if limit == np.inf or not reach > 0.0:
-        return reach > 0.0
-    margin_with(net, goal, i, work.origin, j, x, x + direction * reach, work.lines)
-    return margin_of_line(net, goal, i, work.origin, work.lines) >= tolerance
+    if not reach > 0.0:
+        return False
+    there = margin_with(net, goal, i, work.origin, j, x, x + direction * reach, work.lines)
+    return there >= tolerance or margin_of_line(net, goal, i, work.origin, work.lines) >= tolerance
 
 
 # -- several changes --------------------------------------------------------------------------------------------------
