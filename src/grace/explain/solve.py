@@ -132,11 +132,11 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
 def _by_the_model(problem: Problem, start: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
     """The model's own scores of the rows and of their answers; an error if it decides the rows in another way than what
     was read off it."""
-    scores = problem.model.scores(torch.cat([problem.rows, found]))
+    scores = problem.model.scores(torch.from_numpy(np.concatenate([problem.rows.numpy(), found.numpy()])))
     own, end = scores[: len(found)], scores[len(found) :]
-    other = own.argmax(dim=1) != start.argmax(dim=1)
-    if bool(other.any()):
-        raise differs(problem.model.name, int(other.nonzero()[0]), "trees")
+    other = own.numpy().argmax(axis=1) != start.numpy().argmax(axis=1)
+    if other.any():
+        raise differs(problem.model.name, int(other.argmax()), "trees")
     return own, end
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -40,21 +40,29 @@ def one_thread_if_small(rows: int) -> Iterator[None]:
     if rows > SMALL:
         yield
         return
-    with ExitStack() as limits:
-        limits.enter_context(_openmp(tuple(name in sys.modules for name in WITH_OPENMP)).limit(limits=1))
-        if "joblib" in sys.modules:
-            from joblib import parallel_config
+    runtimes = _openmp(tuple(name in sys.modules for name in WITH_OPENMP))
+    threads = [runtime.get_num_threads() for runtime in runtimes]
+    try:
+        for runtime in runtimes:
+            runtime.set_num_threads(1)
+        if "joblib" not in sys.modules:
+            yield
+            return
+        from joblib import parallel_config
 
-            limits.enter_context(parallel_config("sequential"))
-        yield
+        with parallel_config("sequential"):
+            yield
+    finally:
+        for runtime, before in zip(runtimes, threads, strict=True):
+            runtime.set_num_threads(before)
 
 
 @lru_cache(maxsize=1)
-def _openmp(loaded: tuple[bool, ...]) -> Any:
+def _openmp(loaded: tuple[bool, ...]) -> Sequence[Any]:
     """The OpenMP runtimes that are loaded; looked for again when another library has brought one."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController().select(user_api="openmp")
+    return ThreadpoolController().select(user_api="openmp").lib_controllers  # type: ignore[no-any-return]
 
 
 OUTPUTS = ("probabilities", "logits", "labels", "numbers")
@@ -143,11 +151,11 @@ class Predictor(Model):
             return self.scores(rows)
         sums = self.trees.sums(rows.numpy())
         values = self.scores_from(self.trees.predicted(sums))
-        lead = np.partition(values, -2, axis=1)[:, -2:]
+        lead = values if values.shape[1] == 2 else np.partition(values, -2, axis=1)[:, -2:]
         slack = self.trees.slack(self.tolerance)
         if self.cutoffs is not None:  # what is at a cut-off leads by twice the tolerance
             slack = self.trees.slack(2 * self.tolerance, float(np.exp(min(self.cutoffs.shifts))))
-        close = lead[:, 1] - lead[:, 0] <= slack
+        close = np.abs(lead[:, 1] - lead[:, 0]) <= slack
         if close.any():
             values[close] = self.scores(rows[torch.from_numpy(close)]).numpy()
         return torch.from_numpy(values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from grace.errors import GraceError
@@ -102,4 +103,13 @@ def settings_of(base: Settings, changes: dict[str, Any]) -> Settings:
             raise GraceError(
                 f"there is no setting {name!r}; settings are {', '.join(known)}; explain also takes {others}"
             )
-    return replace(base, **changes)
+    try:
+        return _changed(base, tuple(changes), *changes.values())
+    except TypeError:  # a value that is not hashable
+        return replace(base, **changes)
+
+
+@lru_cache(maxsize=64, typed=True)  # typed: prove=1 is an error, though it equals True
+def _changed(base: Settings, names: tuple[str, ...], *values: Any) -> Settings:
+    """The checked settings, which single rows are asked with again and again."""
+    return replace(base, **dict(zip(names, values, strict=True)))

@@ -53,6 +53,7 @@ class Space:
         self.one_way = any(f.increase_only or f.decrease_only for f in schema.features)
         self.spread = tensor([f.spread or 1.0 for f in schema.features])
         self.gap = tensor([f.missing_code if isinstance(f, Numeric) else torch.nan for f in schema.features])
+        self.has_gaps = any(isinstance(f, Numeric) and f.gaps for f in schema.features)
         self.has_magnitude = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
         self.has_unordered = any(isinstance(f, Categorical) and not f.ordered for f in schema.features)
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
@@ -114,8 +115,10 @@ class Space:
             if self.has_integers:
                 low = torch.where(self.is_integer, low.ceil(), low)
                 high = torch.where(self.is_integer, high.floor(), high)
-        x, bottom, top, fixed, gap = map(to_native, (rows, low, high, self.fixed, self.gap))
-        free = ~fixed & (bottom <= top) & ~((bottom == x) & (top == x)) & (x != gap)
+        x, bottom, top, fixed = map(to_native, (rows, low, high, self.fixed))
+        free = ~fixed & (bottom <= top) & ((bottom != x) | (top != x))
+        if self.has_gaps:
+            free &= x != to_native(self.gap)
         if self.categorical:
             free[:, self.categorical] = ~fixed[self.categorical] & (self._n_choices > self.choosable(x))
             for j, code in self.missing_code.items():

@@ -87,7 +87,7 @@ def layout_of(schema: Schema, frame: pd.DataFrame) -> Layout:
     frame. An error names a column that is missing or occurs twice."""
     columns = frame.columns
     last: tuple[pd.Index[str], Layout] | None = schema.__dict__.get("_layout")
-    if last is not None and last[0] is columns:
+    if last is not None and last[0].is_(columns):  # also columns of a part of that frame
         return last[1]
     given = columns.tolist()  # several times faster than list()
     no_duplicates(given, "column")

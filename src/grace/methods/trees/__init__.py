@@ -1,11 +1,12 @@
 """Exact search for tree ensembles on a CPU, in compiled code, and what it is made of.
 
-bounds    what open features could still bring, tree by tree; regions are what is asked about
-branch    branch and bound over features and cells; search_nodes are its nodes, margins what an answer has to reach
-steps     sums along single features; descent and values of few digits; profiles are whole lines of many rows
-rows      the search over many rows
-steady    answers with room around them
-aims      goals as functionals of the sums
+first_level  all single changes
+bounds       what open features could still bring, tree by tree; regions are what is asked about
+branch       branch and bound over features and cells; search_nodes are its nodes, margins what an answer has to reach
+steps        sums along single features; descent and values of few digits; profiles are whole lines of many rows
+rows         the search over many rows
+steady       answers with room around them
+aims         goals as functionals of the sums
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.methods.compiled import compiling, replace_where_reached, table_arrays
+from grace.methods.compiled import column_arrays, compiling, replace_where_reached
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.threads import over_rows
 from grace.methods.trees.aims import aims_of, plain_aims
@@ -42,17 +43,17 @@ _thread = threading.local()
 def search_trees(problem: Problem, ensemble: TreeEnsemble) -> Tensor:
     """The answer with the fewest changes, and of those the nearest; or the nearest of all, if that is preferred. The
     original row where there is none. Where rounding could decide, the model itself does."""
-    rows = problem.rows.numpy()
-    best, first = rows.copy(), np.ones(len(rows), dtype=np.int64)
-    nearest = problem.prefer == "nearest"
-    left = np.arange(len(rows))
-    while len(left):
-        part = problem.select(torch.from_numpy(left)) if len(left) < len(rows) else problem
-        found = search_from(part, ensemble, first[left], nearest)
+    found = search_from(problem, ensemble, np.ones(len(problem), dtype=np.int64), problem.prefer == "nearest")
+    best, left, part = with_decided_cells(problem, found), np.arange(len(problem)), problem
+    while problem.prefer != "nearest" and found.cells.any():  # none of the cells in question may have been an answer
+        missed = (best[left] == part.rows.numpy()).all(axis=1)
+        again = np.flatnonzero((found.cells > 0) & (found.changes < problem.max_features) & missed)
+        if len(again) == 0:
+            break
+        left, first = left[again], found.changes[again] + 1
+        part = problem.select(torch.from_numpy(left))
+        found = search_from(part, ensemble, first, False)
         best[left] = with_decided_cells(part, found)
-        again = (found.cells > 0) & (found.changes < problem.max_features) & (best[left] == rows[left]).all(axis=1)
-        first[left] = found.changes + 1
-        left = left[again & (not nearest)]
     return torch.from_numpy(best)
 
 
@@ -72,9 +73,9 @@ def search_from(problem: Problem, ensemble: TreeEnsemble, first: np.ndarray, nea
 def with_decided_cells(problem: Problem, found: Found) -> np.ndarray:
     """The answers, or cells in question that are nearer and that the model itself decides as was asked for."""
     best = found.rows
-    owner, place = np.nonzero(np.arange(found.unsure.shape[1]) < found.cells[:, None])
-    if len(owner) == 0:
+    if not found.cells.any():
         return best
+    owner, place = np.nonzero(np.arange(found.unsure.shape[1]) < found.cells[:, None])
     cells = torch.from_numpy(found.unsure[owner, place])
     part = problem.select(torch.from_numpy(owner))
     reached = part.reached(cells).numpy()
@@ -112,20 +113,23 @@ def steady_trees(problem: Problem, ensemble: TreeEnsemble, answers: Tensor) -> T
 
 def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
     """The trees, goal (see `aims_of`), columns and rows of a problem."""
-    columns, table = table_arrays(problem)
-    low, high = ends_of(problem, ensemble)
-    table = table._replace(low=np.ascontiguousarray(low), high=np.ascontiguousarray(high))
-    return ensemble.trees, aims_of(problem, ensemble, ties), columns, table
+    cells = (problem.rows.numpy(), *ends_of(problem, ensemble), problem.free.numpy(), problem.conflict.numpy())
+    table = Table(*map(np.ascontiguousarray, cells))
+    return ensemble.trees, aims_of(problem, ensemble, ties), column_arrays(problem.space), table
 
 
 def ends_of(problem: Problem, ensemble: TreeEnsemble) -> tuple[Floats, Floats]:
     """The limits (n, d) of each cell. Where a range has no end, it ends beyond all thresholds and the row: nothing
     changes there any more."""
     rows, low, high = (t.numpy() for t in (problem.rows, problem.low, problem.high))
-    first, last = (outer(rows, end) for outer, end in zip((np.minimum, np.maximum), ensemble.ends, strict=True))
-    spread, whole = problem.space.spread.numpy(), problem.space.is_integer.numpy()
-    low = np.where(np.isfinite(low), low, first - spread - np.abs(first) * EPSILON)
-    high = np.where(np.isfinite(high), high, last + spread + np.abs(last) * EPSILON)
+    if not (np.isfinite(low) & np.isfinite(high)).all():
+        first, last = (outer(rows, end) for outer, end in zip((np.minimum, np.maximum), ensemble.ends, strict=True))
+        spread = problem.space.spread.numpy()
+        low = np.where(np.isfinite(low), low, first - spread - np.abs(first) * EPSILON)
+        high = np.where(np.isfinite(high), high, last + spread + np.abs(last) * EPSILON)
+    if not problem.space.has_integers:
+        return low, high
+    whole = problem.space.is_integer.numpy()
     return np.where(whole, np.ceil(low), low), np.where(whole, np.floor(high), high)
 
 

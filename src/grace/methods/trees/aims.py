@@ -76,9 +76,9 @@ def _two_classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whol
 def _odds(goal: ClassGoal, more: float) -> tuple[Bools, Floats]:
     """Of two classes, whether the second is wanted, and which odds of it, as a logarithm, have to be reached, or not
     exceeded; for a confidence, by so much more."""
-    wanted = 1 - goal.original if isinstance(goal, Flip) else goal.wanted  # type: ignore[attr-defined]
+    given = (goal.original if isinstance(goal, Flip) else goal.wanted).numpy()  # type: ignore[attr-defined]
     shift = np.zeros(2) if goal.shift is None else goal.shift.double().numpy()
-    second, apart = wanted.numpy() == 1, shift[1] - shift[0]
+    second, apart = given == (0 if isinstance(goal, Flip) else 1), shift[1] - shift[0]
     if goal.confidence <= 0:
         return second, np.full(len(second), apart)
     odds = logit(goal.confidence) + more

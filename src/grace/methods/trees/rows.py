@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of
-from grace.methods.trees.branch import STOPPED, advance, begin_row
+from grace.methods.trees.branch import DONE, STOPPED, advance, begin_row
+from grace.methods.trees.first_level import Cells, cells_of, single_change
 from grace.methods.trees.margins import Aims
 from grace.methods.trees.regions import VISITS
 from grace.methods.trees.search_nodes import CROWDED, LOST, UNSURE, Search, joined, limit_moves, search_arrays
@@ -32,6 +33,7 @@ class TreeWork(NamedTuple):
     tried: Ints  # (TRIED,)
     answer: Floats  # (d,)
     guess: Floats  # (d,)
+    cells: Cells
 
 
 class Found(NamedTuple):
@@ -47,7 +49,8 @@ class Found(NamedTuple):
 
 def tree_work(trees: Trees, columns: Columns, d: int, most: int) -> TreeWork:
     search = search_arrays(trees, columns, d, most, CELLS)
-    return TreeWork(search, steps_arrays(trees), np.zeros(TRIED, dtype=np.int64), np.zeros(d), np.zeros(d))
+    tried, answer, guess = np.zeros(TRIED, dtype=np.int64), np.zeros(d), np.zeros(d)
+    return TreeWork(search, steps_arrays(trees), tried, answer, guess, cells_of(trees, columns))
 
 
 def found_arrays(rows: Floats) -> Found:
@@ -81,15 +84,19 @@ def search_rows(
         for changes in range(most if nearest else first[i], most + 1):
             if guessed < 0 and changes > EXACT:  # an answer from which on only fewer or nearer changes are sought
                 guessed, cost = by_descent(trees, aims, columns, table, i, most, visits // 64, work)
-            allow(table.free[i], s)
-            begin_row(trees, aims, columns, table, i, changes, s)
-            if guessed > 0 and (nearest or guessed <= changes):
-                s.best[0] = cost
-                limit_moves(columns, table, i, s)
-                for f in range(d):
-                    work.answer[f] = work.guess[f]
-            left = max(visits - s.region.counts[VISITS], visits // (2 * most))
-            code = advance(trees, aims, columns, table, i, nearest, left, work.answer, s)
+            code = DONE
+            if changes == 1:
+                s.region.counts[VISITS] += single_change(trees, aims, columns, table, i, work.answer, work.cells, s)
+            else:
+                allow(table.free[i], s)
+                begin_row(trees, aims, columns, table, i, changes, s)
+                if guessed > 0 and (nearest or guessed <= changes):
+                    s.best[0] = cost
+                    limit_moves(columns, table, i, s)
+                    for f in range(d):
+                        work.answer[f] = work.guess[f]
+                left = max(visits - s.region.counts[VISITS], visits // (2 * most))
+                code = advance(trees, aims, columns, table, i, nearest, left, work.answer, s)
             if code == STOPPED or s.state[LOST] or s.state[CROWDED]:
                 found.state[i] = PARTIAL
             if s.best[0] < np.inf or s.state[UNSURE] > 0:

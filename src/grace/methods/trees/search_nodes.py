@@ -228,8 +228,14 @@ def accept(columns: Columns, table: Table, i: int, node: int, answer: Floats, s:
 @inlined
 def doubt(columns: Columns, table: Table, i: int, node: int, s: Search) -> None:
     """All values of a node have the same sums, so near to the goal that the model itself has to decide."""
-    place, s.best[1] = s.state[UNSURE], min(s.best[1], s.cost[node])
-    cost = place_values(columns, table, i, node, s)
+    s.best[1] = min(s.best[1], s.cost[node])
+    record_doubt(place_values(columns, table, i, node, s), s)
+
+
+@compiled
+def record_doubt(cost: float, s: Search) -> None:
+    """Keep `trial`, which costs so much, as a row that the model itself has to decide about."""
+    place = s.state[UNSURE]
     if place < len(s.unsure):
         s.state[UNSURE] += 1
     else:  # the farthest makes room

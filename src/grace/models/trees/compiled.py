@@ -18,6 +18,15 @@ class Uses(NamedTuple):
     trees: Ints  # (S,)
 
 
+class Cuts(NamedTuple):
+    """The thresholds of each of d numbers: C different ones in all. They divide a number into cells, in which all sums
+    stay the same: cell c is from threshold c - 1 on and below threshold c."""
+
+    begins: Ints  # (d + 1,) where the thresholds of each feature begin
+    threshold: Floats  # (C,) in rising order
+    place: Ints  # (N,) of the threshold of each node among those of its feature; -1 for leaves and categories
+
+
 class Trees(NamedTuple):
     """N nodes of T trees with k sums. A number goes left if it is below the threshold; a category by its code."""
 
@@ -38,6 +47,7 @@ class Trees(NamedTuple):
     depth: int  # of the deepest tree
     leaves: int  # of the largest tree
     uses: Uses
+    cuts: Cuts
 
 
 def trees_of(
@@ -85,6 +95,7 @@ def trees_of(
         depth=depth,
         leaves=leaves,
         uses=_uses_of(owner[feature >= 0], feature[feature >= 0], len(roots), len(missing)),
+        cuts=_cuts_of(feature, threshold, members, len(missing)),
     )
 
 
@@ -98,6 +109,19 @@ def _uses_of(tree: Ints, feature: Ints, trees: int, d: int) -> Uses:
         return np.searchsorted(of, np.arange(count + 1)).astype(np.int64)
 
     return Uses(begins(tree, trees), feature, begins(feature[by_feature], d), tree[by_feature])
+
+
+def _cuts_of(feature: Ints, threshold: Floats, members: Ints, d: int) -> Cuts:
+    begins, found, place = [0], [np.zeros(0)], np.full(len(feature), -1, dtype=np.int64)
+    numeric = np.flatnonzero((feature >= 0) & (members < 0))
+    numeric = numeric[np.argsort(feature[numeric], kind="stable")]
+    ends = np.searchsorted(feature[numeric], np.arange(d + 1))
+    for j in range(d):
+        mine = numeric[ends[j] : ends[j + 1]]
+        at, place[mine] = np.unique(threshold[mine], return_inverse=True)
+        found.append(at)
+        begins.append(begins[-1] + len(at))
+    return Cuts(np.array(begins, dtype=np.int64), np.concatenate(found), place)
 
 
 @compiled

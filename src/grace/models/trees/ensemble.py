@@ -13,6 +13,7 @@ from grace.models.preprocessing.calibration import Calibration
 from grace.models.trees.compiled import Trees, add_up_rows
 from grace.schema.features import Floats
 
+MAX_EXPONENT = 700.0  # beyond which the exponential is infinite
 LINK = {"float32": 2e-6, "float64": 1e-12}  # by how much rounding of what follows the sums may move a margin
 
 
@@ -61,7 +62,7 @@ class TreeEnsemble:
         if self.calibration is not None:
             low, high = (side[self.trees.roots, -1].sum() for side in (self.trees.lowest, self.trees.highest))
             digest.update(self.calibrated(self.trees.base[-1] + np.linspace(low, high, 257)).tobytes())
-        for part in self.trees[:-1]:  # which features a tree uses follows from its nodes
+        for part in self.trees[:-2]:  # which features a tree uses, and its thresholds, follow from its nodes
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
 
@@ -81,8 +82,7 @@ class TreeEnsemble:
         if self.link == "exp":
             return np.asarray(np.exp(sums))
         if self.link == "logistic":
-            with np.errstate(over="ignore"):  # of a share that is as good as zero
-                second = 1 / (1 + np.exp(-sums))
+            second = 1 / (1 + np.exp(np.minimum(-sums, MAX_EXPONENT)))
             return np.asarray(np.concatenate([1 - second, second], axis=1))
         shares = np.exp(sums - sums.max(axis=1, keepdims=True))
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
