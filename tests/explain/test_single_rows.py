@@ -190,3 +190,24 @@ def test_frame_of_a_group_that_changes() -> None:
     assert batch.changed["k"].any()
     assert set(table["new.k"].dropna()) <= {"a", "b", "c"}
     assert [e.changes[0].new for e in batch if e.success] == table["new.k"].dropna().tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, object])
+def test_rows_of_an_array_are_answered_like_those_of_a_frame(dtype: type) -> None:
+    train = TRAIN[["size", "count"]].round(0)
+    network = grace.training.fit(train.assign(y=np.where(SUM > 4, "yes", "no")), "y", batch_size=32, max_epochs=5)
+    own = grace.Explainer(network, train)
+    rows = train.head(5).to_numpy().astype(dtype)
+    expected = own.explain(train.head(5))
+    found = own.explain(rows)
+    pd.testing.assert_frame_equal(found.to_frame(), expected.to_frame())
+    assert own.explain(rows[2])[0].text() == expected[2].text()
+    with pytest.raises(grace.GraceError, match=r"'count', row 1: the (cell is missing|value is infinite)"):
+        own.explain(np.array([[1.0, 2.0], [1.0, np.inf]]))
+
+
+def test_settings_of_a_call_are_checked_each_time() -> None:
+    row = TRAIN.head(1)
+    explainer().explain(row, polish=True)
+    with pytest.raises(grace.GraceError, match="polish=1: it must be True or False"):
+        explainer().explain(row, polish=1)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -213,8 +214,8 @@ class Explainer:
         schema = self.schema_for(self.schema.domain if domain is None else domain).constrain(**limits)
         schema = self._ruled(schema, rules)
         check_protected(schema, chosen.method)
-        frame = as_frame(rows, schema.columns)
-        encoded = schema.encode(frame, missing=chosen.missing == "fill")
+        table = rows if isinstance(rows, np.ndarray) else as_frame(rows, schema.columns)
+        encoded = schema.encode(table, missing=chosen.missing == "fill")
         filled = np.isnan(encoded)
         if filled.any():
             encoded = imputed(schema.features, encoded)
@@ -253,8 +254,9 @@ class Explainer:
             return self.explain(rows, against=against, domain=domain, robust=robust, rules=rules, **limits, **settings)
         call = {**vars(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
         call["rules"] = rules
-        extra = extra_of(schema, frame)
-        return Explanations(self, answers, schema, frame.index, call, query_count, filled, required.consequences, extra)
+        index: pd.Index[Any] = pd.RangeIndex(len(encoded)) if isinstance(table, np.ndarray) else table.index
+        extra = None if isinstance(table, np.ndarray) else extra_of(schema, table)
+        return Explanations(self, answers, schema, index, call, query_count, filled, required.consequences, extra)
 
     def profile(self, rows: Any, *, forecasts: bool = False, **call: Any) -> RowResults[Profile]:
         """What each feature of each row would do alone, and on request how well adding that up forecasts the model;

@@ -162,6 +162,17 @@ def plain_cells(frame: pd.DataFrame, positions: list[int], features: Sequence[Fe
     return values if np.isfinite(values).all() else None
 
 
+def plain_array(rows: npt.NDArray[Any], features: Sequence[Feature]) -> Floats | None:
+    """Rows of an array as (n, d), if they are finite numbers, and plain ones in every feature; else None."""
+    table = rows[None] if rows.ndim == 1 else rows
+    if table.dtype.kind not in "fiu" or table.ndim != 2 or table.shape[1] != len(features):
+        return None
+    if not all(isinstance(f, Numeric) and not is_temporal(f) and not is_low_precision(f) for f in features):
+        return None
+    values = table.astype(np.float64)
+    return values if np.isfinite(values).all() else None
+
+
 def _cell_by_cell(frame: pd.DataFrame, positions: list[int], features: Sequence[Feature]) -> Floats | None:
     """The same for numbers and categories, each in one column."""
     if len(positions) != len(features):  # groups

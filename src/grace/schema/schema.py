@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import decode_column, encode_column, plain_cells
+from grace.schema.columns import decode_column, encode_column, plain_array, plain_cells
 from grace.schema.domains import Domain, tail_of
 from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.formatting import schema_lines
@@ -160,6 +160,9 @@ class Schema:
     def encode(self, rows: Any, *, missing: bool = False) -> Floats:
         """Encoded rows (n, d), float64, from a DataFrame, Series, dict, list of dicts, or array with the columns in
         order; NaN only if `missing`. Columns that are not features are ignored."""
+        known = plain_array(rows, self.features) if isinstance(rows, np.ndarray) and len(rows) else None
+        if known is not None:
+            return known
         frame = as_frame(rows, self.columns)
         if len(frame) == 0:
             raise GraceError("there are no rows: the table is empty")

@@ -8,6 +8,7 @@ more than rounding can explain, and the model itself is asked.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from grace.methods.trees.margins import Aims
 from grace.models.predictor import LEAST
@@ -15,8 +16,10 @@ from grace.models.preprocessing.thresholds import first_where
 from grace.models.trees.ensemble import LINK, TreeEnsemble
 from grace.problem.goal import Against, Between, ClassGoal, Flip, logit
 from grace.problem.problem import Problem
+from grace.schema.caching import cached_on_first
 from grace.schema.features import Bools, Floats
 
+Ints = npt.NDArray[np.int64]
 FARTHEST = 1e6  # sums beyond which no calibration changes
 
 
@@ -66,23 +69,31 @@ def _two_classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whol
     is `whole` on one side of a cut-off."""
     inside = tolerance if whole else 0.0
     second, limit = _odds(goal, tolerance - inside)
-    functional = np.array([[[-1.0]], [[1.0]]])
-    constant = np.where(second, -limit, limit)[:, None]
+    aims = _either_class(ensemble, limit[0].item(), limit[1].item(), inside)
+    parts = {name: getattr(aims, name)[second] for name in ("constant", "needed", "excluded")}
+    return aims._replace(kind=np.ascontiguousarray(second), **parts)
+
+
+@cached_on_first
+def _either_class(ensemble: TreeEnsemble, first_limit: float, second_limit: float, inside: float) -> Aims:
+    """The aims of two rows, for the first class, and for the second."""
+    constant = np.array([[first_limit], [-second_limit]])
     slack = max(ensemble.rounding, LINK[ensemble.precision]) * (1 + np.abs(constant))
     slack = slack + 4 * np.finfo(ensemble.precision).eps * np.exp(np.abs(constant))  # of shares that are near to 1
-    return plain_aims(functional, second.astype(np.int64), constant, np.full_like(constant, inside), slack, [0, 1])
+    functional = np.array([[[-1.0]], [[1.0]]])
+    return plain_aims(functional, np.arange(2), constant, np.full_like(constant, inside), slack, [0, 1])
 
 
-def _odds(goal: ClassGoal, more: float) -> tuple[Bools, Floats]:
-    """Of two classes, whether the second is wanted, and which odds of it, as a logarithm, have to be reached, or not
-    exceeded; for a confidence, by so much more."""
-    given = (goal.original if isinstance(goal, Flip) else goal.wanted).numpy()  # type: ignore[attr-defined]
+def _odds(goal: ClassGoal, more: float) -> tuple[Ints, Floats]:
+    """Of two classes, which is wanted (n,), and for either (2,) which odds of the second, as a logarithm, may not be
+    exceeded, or have to be reached; for a confidence, by so much more."""
+    wanted = 1 - goal.original.numpy() if isinstance(goal, Flip) else goal.wanted.numpy()  # type: ignore[attr-defined]
     shift = np.zeros(2) if goal.shift is None else goal.shift.double().numpy()
-    second, apart = given == (0 if isinstance(goal, Flip) else 1), shift[1] - shift[0]
+    apart = shift[1] - shift[0]
     if goal.confidence <= 0:
-        return second, np.full(len(second), apart)
+        return wanted, np.array([apart, apart])
     odds = logit(goal.confidence) + more
-    return second, np.where(second, max(apart, odds), min(apart, -odds))
+    return wanted, np.array([min(apart, -odds), max(apart, odds)])
 
 
 def _calibrated(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:
@@ -90,25 +101,24 @@ def _calibrated(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole
     large. The calibration never falls, and is only called."""
     inside = tolerance if whole else 0.0
     second, limit = _odds(goal, tolerance - inside)
-    by, place = np.unique(np.stack([second, limit], axis=1), axis=0, return_inverse=True)
+    sign = np.array([-1.0, 1.0])
 
     def first(level: Floats) -> Floats:
         def beyond(sums: Floats) -> Bools:
             share = np.clip(ensemble.calibrated(sums), 0, 1)
             odds = np.log(np.maximum(share, LEAST)) - np.log(np.maximum(1 - share, LEAST))
-            return np.where(by[:, 0] > 0, odds >= level, odds > level)
+            return np.where(sign > 0, odds >= level, odds > level)
 
-        return first_where(beyond, np.full(len(by), -FARTHEST), np.full(len(by), FARTHEST))
+        return first_where(beyond, np.full(2, -FARTHEST), np.full(2, FARTHEST))
 
-    sign = np.where(by[:, 0] > 0, 1.0, -1.0)
-    border, needed = first(by[:, 1]), first(by[:, 1] + sign * inside)
+    border, needed = first(limit), first(limit + sign * inside)
     room = np.where(np.isfinite(border) & np.isfinite(needed), sign * (needed - border), 0.0)
     classes = len(ensemble.trees.base)
     functional = np.zeros((2, 1, classes))
-    functional[:, 0, -1] = -1.0, 1.0
-    constant = (-sign * border)[place.reshape(-1)][:, None]
+    functional[:, 0, -1] = sign
+    constant = (-sign * border)[second][:, None]
     slack = np.full_like(constant, max(ensemble.rounding, LINK[ensemble.precision]))
-    return plain_aims(functional, second.astype(np.int64), constant, room[place.reshape(-1)][:, None], slack, [0, 1])
+    return plain_aims(functional, second, constant, room[second][:, None], slack, [0, 1])
 
 
 def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:
