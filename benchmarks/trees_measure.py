@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -53,10 +53,13 @@ def explained(explainer: grace.Explainer, frame: pd.DataFrame, **asked: Any) -> 
     return found, time.perf_counter() - begun
 
 
-def one_by_one(ask: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, seconds: float) -> np.ndarray:
+def single_rows(frame: pd.DataFrame) -> list[pd.DataFrame]:
+    return [frame.iloc[[i]] for i in range(len(frame))]
+
+
+def one_by_one(ask: Callable[[Any], Any], rows: Sequence[Any], seconds: float) -> np.ndarray:
     """The seconds of each row asked alone, of as many as are answered in some seconds."""
     took: list[float] = []
-    rows = [frame.iloc[[i]] for i in range(len(frame))]
     with suppress(TooLong), limit(seconds):
         for row in rows:
             start = time.perf_counter()
@@ -79,7 +82,7 @@ def mean(values: np.ndarray) -> float:
 def answered(explainer: grace.Explainer, frame: pd.DataFrame, seconds: float, asked: Line) -> tuple[Line, np.ndarray]:
     """The answers to rows one by one and in a batch: as many as are answered in some seconds. Also the seconds of each
     row."""
-    alone = one_by_one(lambda row: explainer.explain(row, **asked), frame, seconds)
+    alone = one_by_one(lambda row: explainer.explain(row, **asked), single_rows(frame), seconds)
     line: Line = {"rows": len(alone)}
     if not len(alone):
         return line, alone
@@ -190,7 +193,7 @@ def measure_growth(what: str, value: int, limits: Limits) -> Line:
     asked = subject.asked()
     explainer.explain(frame.head(1), **asked)
     took = [explained(explainer, frame, **asked)[1] for _ in range(3 if sizes["rows"] <= USUAL["rows"] else 1)]
-    alone = one_by_one(lambda row: explainer.explain(row, **asked), frame.head(min(len(frame), 25)), limits.stage)
+    alone = one_by_one(lambda row: explainer.explain(row, **asked), single_rows(frame.head(25)), limits.stage)
     own = {"rows": sizes["rows"], "seconds": float(np.median(took)), "alone_ms": float(np.median(alone) * 1e3)}
     return {**size(ensemble.trees), "depth": sizes["depth"], **own, "failed": ""}
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from single_row import verified
 from tree_models import MODELS, table
-from trees_measure import Limits, Line, counts, explained, mean, one_by_one
+from trees_measure import Limits, Line, counts, explained, mean, one_by_one, single_rows
 
 import grace
 from grace.errors import GraceError
@@ -35,8 +36,8 @@ def peer_cell(limits: Limits, data: str, model: str) -> list[Line]:
     )
     judge = Judge(task, [])
     head = {"data": data, "model": model}
-    answers, own = searched(task, limits)
-    lines = [{**head, "method": "search", **figures(judge, answers, answers, own)}]
+    answers, own, core = searched(task, limits)
+    lines = [{**head, "method": "search", **figures(judge, answers, answers, own, core)}]
     for name in METHODS:
         why = cannot_be_asked(name, task)
         if why:
@@ -44,7 +45,7 @@ def peer_cell(limits: Limits, data: str, model: str) -> list[Line]:
             continue
         try:
             theirs = PEERS[name].ask(task, ENVIRONMENTS, total=limits.peer_cell)
-            lines.append({**head, "method": name, **figures(judge, theirs, answers, own), "note": theirs.note})
+            lines.append({**head, "method": name, **figures(judge, theirs, answers, own, core), "note": theirs.note})
         except GraceError as reason:
             lines.append({**head, "method": name, "failed": str(reason).split(": ")[-1]})
     return lines
@@ -59,23 +60,26 @@ def cannot_be_asked(name: str, task: Task) -> str:
     return ""
 
 
-def searched(task: Task, limits: Limits) -> tuple[Answers, np.ndarray]:
-    """The answers of the search with their times, and how many features they change."""
+def searched(task: Task, limits: Limits) -> tuple[Answers, np.ndarray, np.ndarray]:
+    """The answers of the search with their times, how many features they change, and the times from encoded rows."""
     explainer = grace.Explainer(task.model, task.train_frame, schema=task.schema, domain=task.domain)
     asked: dict[str, Any] = {"gamma": task.gamma, "among": "nearest"}
     if task.wanted is not None:
         asked["against"] = grace.above(task.wanted[0])
     frame = task.frame
     explainer.explain(frame.head(1), **asked)  # fills caches
-    alone = one_by_one(lambda row: explainer.explain(row, **asked), frame, limits.stage)
+    alone = one_by_one(lambda row: explainer.explain(row, **asked), single_rows(frame), limits.stage)
+    encoded = [explainer.tensor(explainer.schema.encode(row)) for row in single_rows(frame)]
+    core = one_by_one(lambda row: verified(explainer, row, **asked), encoded, limits.stage)
     batch, seconds = explained(explainer, frame, **asked)
     rows = np.where(batch.success[:, None], batch.answers.contrast, np.nan)
-    return Answers(rows, np.resize(alone, len(frame)), seconds), counts(batch)
+    return Answers(rows, np.resize(alone, len(frame)), seconds), counts(batch), core
 
 
-def figures(judge: Judge, answers: Answers, search: Answers, own: np.ndarray) -> Line:
+def figures(judge: Judge, answers: Answers, search: Answers, own: np.ndarray, core: np.ndarray) -> Line:
     """The measures of a method, and the search beside it: row by row where the method has an answer in the domain, one
-    of more than K features only where the search has one too, which may not change as many."""
+    of more than K features only where the search has one too, which may not change as many. `core` are the seconds of
+    the search from encoded rows."""
     verdict = judge.verdict(answers)
     tried = len(verdict.valid)
     fair = verdict.valid & (verdict.in_domain == 1)
@@ -93,6 +97,7 @@ def figures(judge: Judge, answers: Answers, search: Answers, own: np.ndarray) ->
     }
     if search.seconds is not None and len(seconds) and verdict.valid.any():  # else it was stopped, or gave up
         line["times"] = float(np.median(seconds) / np.median(search.seconds))
+        line["times_encoded"] = float(np.median(seconds) / np.median(core))
     if answers.proven is not None:
         sure = answers.proven[:tried] & fair
         line |= {
