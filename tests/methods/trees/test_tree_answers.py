@@ -78,3 +78,11 @@ def test_any_number_of_threads_gives_the_same_answers() -> None:
     assert np.array_equal(found[0].contrast, found[1].contrast)
     assert np.array_equal(found[0].proof, found[1].proof)
     np.testing.assert_equal(found[0].nearest, found[1].nearest)
+
+
+def test_the_nearest_of_all_does_not_depend_on_what_was_asked_before() -> None:
+    asked = drawn("tree", "against", 7)  # prefers the nearest, by the largest change: several sets are equally near
+    first, second = (asked.explainer.explain(asked.rows, **asked.call).answers for _ in range(2))
+    assert np.array_equal(first.contrast, second.contrast)
+    alone = [asked.explainer.explain(asked.rows.iloc[[i]], **asked.call).answers.contrast[0] for i in (2, 1, 0)]
+    assert np.array_equal(np.stack(alone[::-1]), first.contrast)

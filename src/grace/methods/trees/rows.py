@@ -83,6 +83,8 @@ def search_rows(
         guessed, cost, answered = -1, np.inf, False
         for changes in range(most if nearest else first[i], most + 1):
             if guessed < 0 and changes > EXACT:  # an answer from which on only fewer or nearer changes are sought
+                allow(table.free[i], s)
+                begin_row(trees, aims, columns, table, i, changes, s)  # for the order of the features
                 guessed, cost = by_descent(trees, aims, columns, table, i, most, visits // 64, work)
             code = DONE
             if changes == 1:
@@ -138,7 +140,7 @@ def by_descent(
     """The best of some descents, each improved to the fewest and nearest changes of the same features, in `guess`;
     returns how many there are, 0 if there is none, and what they cost."""
     s, d, count = work.search, table.rows.shape[1], 0
-    for place in range(d):  # in the order of what they could bring, as the search before has left it
+    for place in range(d):  # in the order of what they could bring, see `begin_row`
         f = s.order[place]
         if table.free[i, f] and count < len(work.tried):
             work.tried[count] = f
