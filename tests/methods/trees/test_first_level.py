@@ -86,9 +86,11 @@ def test_cells_have_the_sums_of_rows_inside_them(kind: str, classes: int, row: i
         reached = np.array([reaches(aims, 0, each) for each in sums], dtype=bool) & (values != x[0, j].item())
         far = np.abs(values - x[0, j].item()) / columns.spread[j] if columns.magnitude[j] else np.ones(len(values))
         nearest = min(nearest, np.min(far, where=reached, initial=np.inf))
-    cells.sums[:] = 0
+    cells.sums[:], cells.eight[:] = 0, 0
     work, answer = own_work(trees, columns, frame.shape[1], 5), np.zeros(frame.shape[1])
     single_change(trees, aims, columns, table, 0, answer, cells, work.search)
     seen = work.search.best[1] if work.search.best[0] < np.inf else np.inf
     assert seen == pytest.approx(nearest, rel=1e-12)
     assert not cells.sums.any()
+    assert not cells.changes.any()
+    assert cells.path_codes.all()

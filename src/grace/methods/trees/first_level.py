@@ -3,8 +3,9 @@ two changes are needed.
 
 Every leaf that a row reaches by changing one feature alone is visited once. Thresholds divide a number into cells in
 which all sums stay the same, so that such a leaf adds to the sums of a run of cells: to the first of them, and it is
-taken off again after the last. Adding up from cell to cell gives the sums everywhere along the number. These have been
-rounded in another order than the sums of a row; cells that come near to the goal are therefore added up again.
+taken off again after the last. Adding up outwards from the cell of the row gives the sums everywhere along the number.
+These have been rounded in another order than the sums of a row; cells that come near to the goal are therefore added up
+again.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ class Cells(NamedTuple):
     category is a cell. D is the depth of the deepest tree, and B the most categories of a feature."""
 
     begins: Ints  # (d + 1,) where the cells of each feature begin
-    sums: Floats  # (cells, k) how much more than those of the row; all zero between two rows
+    sums: Floats  # (cells, k) how much more than in the cell before; of a category, than those of the row
+    changes: Bools  # (cells,) whether sums of a number change there. Between two rows all is zero
+    eight: Ints  # (cells / 8,) the same memory
     size: Floats  # (k,) a bound on the sums of absolute values of leaves, one of each tree
     first: Ints  # (d,) the first cell of each number within its limits,
-    last: Ints  # (d,) and the last,
-    path_first: Ints  # (d,) and those from which the path of the row in a tree is not left
+    last: Ints  # (d,) and the last;
+    path_first: Ints  # (d,) and those, or the categories, with which the row stays on its path in a tree
     path_last: Ints
-    path: Ints  # (D + 2,) the nodes of that path
+    path_codes: Bools  # (choices,)
+    path: Ints  # (D + 2,) the features that may change on that path
     stack: Ints  # (D + 2,) nodes to visit,
     moves: Ints  # (D + 2,) which feature has to move there, or -1,
     since: Ints  # (D + 2,) between which of its cells,
@@ -60,14 +64,18 @@ def cells_of(trees: Trees, columns: Columns) -> Cells:
     def whole(size: int) -> Ints:
         return np.zeros(size, dtype=np.int64)
 
+    eight = np.zeros(begins[-1] // 8 + 1, dtype=np.int64)
     return Cells(
         begins=begins,
         sums=np.zeros((begins[-1], k)),
+        changes=eight.view(np.bool_),
+        eight=eight,
         size=np.abs(trees.base) + largest,
         first=whole(d),
         last=whole(d),
         path_first=whole(d),
         path_last=whole(d),
+        path_codes=np.ones(len(columns.choices), dtype=np.bool_),
         path=whole(deep),
         stack=whole(deep),
         moves=whole(deep),
@@ -104,19 +112,31 @@ def single_change(
             offset = max(offset, abs(aims.constant[i, q]))
     for j in range(len(x)):
         begin, end = cells.begins[j], cells.begins[j + 1]
-        # each leaf is added and taken off, each cell is added to the next, each to at most four times the size; a
+        # each leaf is added and taken off, to cells and then to sums, each to at most four times the size; a
         # functional has two terms and an offset
-        additions = len(trees.roots) + 2 * visits + (end - begin)
+        additions = len(trees.roots) + 4 * visits
         cells.error[0] = 8.0 * EPSILON * ((additions + 8) * most * heaviest + offset)
-        if table.free[i, j]:
-            if columns.begins[j + 1] > columns.begins[j]:
-                try_categories(trees, aims, columns, table, i, j, answer, cells, s)
-            else:
-                try_numbers(trees, aims, columns, table, i, j, answer, cells, s)
-        for cell in range(begin, end):
-            for c in range(k):
-                cells.sums[cell, c] = 0.0
+        if not table.free[i, j]:
+            continue
+        if columns.begins[j + 1] > columns.begins[j]:
+            try_categories(trees, aims, columns, table, i, j, answer, cells, s)
+            for cell in range(begin, end):
+                for c in range(k):
+                    cells.sums[cell, c] = 0.0
+        else:
+            try_numbers(trees, aims, columns, table, i, j, answer, cells, s)
+            clear_numbers(begin, end, cells)
     return visits
+
+
+@inlined
+def clear_numbers(begin: int, end: int, cells: Cells) -> None:
+    place = next_change(cells, begin, end - 1)
+    while place >= 0:
+        cells.changes[place] = False
+        for c in range(cells.sums.shape[1]):
+            cells.sums[place, c] = 0.0
+        place = next_change(cells, place + 1, end - 1)
 
 
 @inlined
@@ -152,8 +172,10 @@ def visit_leaves(trees: Trees, columns: Columns, table: Table, i: int, t: int, c
                 for c in range(len(cells.own)):
                     cells.own[c] += trees.value[node, c]
                 for p in range(passed):
-                    f = trees.feature[cells.path[p]]
+                    f = cells.path[p]
                     path_first[f], path_last[f] = cells.first[f], cells.last[f]
+                    for q in range(columns.begins[f], columns.begins[f + 1]):
+                        cells.path_codes[q] = True
             else:
                 add_leaf(trees, columns, t, node, home, moved, low, high, cells)
             if top < 0:
@@ -168,10 +190,10 @@ def visit_leaves(trees: Trees, columns: Columns, table: Table, i: int, t: int, c
             leftwards = goes_left(trees, node, x[f])
             if moved < 0 and table.free[i, f]:  # the other side waits
                 stack[top + 1], moves[top + 1] = trees.right[node] if leftwards else trees.left[node], f
-                cells.path[passed] = node
+                cells.path[passed] = f
                 passed += 1
                 if category:
-                    top += choose_codes(trees, columns, table, i, passed, f, top + 1, cells)
+                    top += choose_codes(trees, columns, table, i, node, f, leftwards, top + 1, cells)
                 else:
                     since[top + 1] = max(path_first[f], place + 1) if leftwards else path_first[f]
                     until[top + 1] = path_last[f] if leftwards else min(path_last[f], place)
@@ -199,20 +221,18 @@ def visit_leaves(trees: Trees, columns: Columns, table: Table, i: int, t: int, c
 
 @inlined
 def choose_codes(
-    trees: Trees, columns: Columns, table: Table, i: int, passed: int, f: int, top: int, cells: Cells
+    trees: Trees, columns: Columns, table: Table, i: int, node: int, f: int, leftwards: bool, top: int, cells: Cells
 ) -> bool:
-    """The categories that row i may be changed to and with which it leaves its path at the last node; whether there are
-    any."""
+    """The categories that row i may be changed to and with which it leaves its path at a node; whether there are any.
+    Others are left of those with which it stays on its path."""
     begin, some = columns.begins[f], False
     for p in range(columns.begins[f + 1] - begin):
-        x, code = table.rows[i, f], columns.choices[begin + p]
-        inside = code != x and table.low[i, f] <= code and code <= table.high[i, f]
-        for q in range(passed):
-            node = cells.path[q]
-            if trees.feature[node] == f:
-                inside = inside and (goes_left(trees, node, code) == goes_left(trees, node, x)) == (q < passed - 1)
-        cells.codes[top, p] = inside
-        some = some or inside
+        code = columns.choices[begin + p]
+        leaves = cells.path_codes[begin + p] and goes_left(trees, node, code) != leftwards
+        inside = code != table.rows[i, f] and table.low[i, f] <= code and code <= table.high[i, f]
+        cells.codes[top, p] = leaves and inside
+        cells.path_codes[begin + p] = cells.path_codes[begin + p] and not leaves
+        some = some or cells.codes[top, p]
     return some
 
 
@@ -244,6 +264,7 @@ def add_leaf(
         if columns.begins[f + 1] == columns.begins[f]:
             cells.sums[begin + low, c] += more
             cells.sums[begin + high + 1, c] -= more
+            cells.changes[begin + low] = cells.changes[begin + high + 1] = True
         else:
             for p in range(columns.begins[f + 1] - columns.begins[f]):
                 if cells.now[p]:
@@ -268,31 +289,74 @@ def try_categories(
 def try_numbers(
     trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, f: int, answer: Floats, cells: Cells, s: Search
 ) -> None:
-    """Number f from cell to cell: outwards from that of the row, in both directions."""
+    """Number f from one run of cells with the same sums to the next: outwards from the cell of the row, in both
+    directions."""
     x, begin, first, last = table.rows[i, f], cells.begins[f], cells.first[f], cells.last[f]
-    own = cell_of(trees, f, x)
-    for cell in range(first + 1, last + 1):
-        for c in range(len(cells.own)):
-            cells.sums[begin + cell, c] += cells.sums[begin + cell - 1, c]
     cuts = trees.cuts.threshold[trees.cuts.begins[f] : trees.cuts.begins[f + 1]]
-    for turn in range(2):
-        step = 1 if turn == 0 else -1
-        cell = max(own + 1, first) if turn == 0 else min(own - 1, last)
-        while first <= cell and cell <= last:
+    own = cell_of(trees, f, x)
+    for upwards in (True, False):
+        for c in range(len(cells.own)):
+            cells.here[c] = cells.own[c]
+        # going up, sums change at the first cell of a run; going down, they change back after it
+        place = (
+            next_change(cells, begin + own + 1, begin + last)
+            if upwards
+            else last_change(cells, begin + first + 1, begin + own)
+        )
+        while place >= 0:
             for c in range(len(cells.own)):
-                cells.here[c] = cells.own[c] + cells.sums[begin + cell, c]
-            if may_reach(aims, i, cells.here, cells.error[0]):
-                low = table.low[i, f] if cell == 0 else max(table.low[i, f], cuts[cell - 1])
-                high = table.high[i, f] if cell == len(cuts) else min(table.high[i, f], below(cuts[cell]))
-                if columns.whole[f]:
-                    low, high = np.ceil(low), np.floor(high)
-                near = low if turn == 0 else high
-                if low <= high:
-                    if not joined(columns, 0.0, cost_of(columns, f, x, near)) < s.best[0]:
-                        break
-                    if take(trees, aims, columns, table, i, f, low, high, answer, cells, s):
-                        break
-            cell += step
+                cells.here[c] += cells.sums[place, c] if upwards else -cells.sums[place, c]
+            cell = place - begin
+            beyond = (
+                next_change(cells, place + 1, begin + last)
+                if upwards
+                else last_change(cells, begin + first + 1, place - 1)
+            )
+            place = beyond
+            if not may_reach(aims, i, cells.here, cells.error[0]):
+                continue
+            low, high = table.low[i, f], table.high[i, f]
+            if upwards:
+                low = max(low, cuts[cell - 1])
+                high = high if beyond < 0 else min(high, below(cuts[beyond - begin - 1]))
+            else:
+                high = min(high, below(cuts[cell - 1]))
+                low = low if beyond < 0 else max(low, cuts[beyond - begin - 1])
+            if columns.whole[f]:
+                low, high = np.ceil(low), np.floor(high)
+            if low <= high:
+                if not joined(columns, 0.0, cost_of(columns, f, x, low if upwards else high)) < s.best[0]:
+                    break
+                if take(trees, aims, columns, table, i, f, low, high, answer, cells, s):
+                    break
+
+
+@inlined
+def next_change(cells: Cells, begin: int, end: int) -> int:
+    """The first cell from `begin` to `end` in which sums change; -1 if there is none."""
+    place = begin
+    while place <= end:
+        if place % 8 == 0 and cells.eight[place // 8] == 0:
+            place += 8
+        elif cells.changes[place]:
+            return place
+        else:
+            place += 1
+    return -1
+
+
+@inlined
+def last_change(cells: Cells, begin: int, end: int) -> int:
+    """The last cell from `begin` to `end` in which sums change; -1 if there is none."""
+    place = end
+    while place >= begin:
+        if place % 8 == 7 and cells.eight[place // 8] == 0:
+            place -= 8
+        elif cells.changes[place]:
+            return place
+        else:
+            place -= 1
+    return -1
 
 
 @compiled
