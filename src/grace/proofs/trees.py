@@ -137,7 +137,7 @@ def least_distance(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor, b
             s.free[:] = changed[i]
             begin_row(*given, i, max(1, int(count[i])), s)
             s.best[0] = float(own[i]) ** 2 if square else float(own[i])
-            limit_moves(*given[2:], i, s)
+            limit_moves(given[0], *given[2:], i, s)
             code = DONE + 1
             while code != DONE and time.thread_time() < until and not stop.is_set():
                 check_cancelled()

@@ -10,12 +10,14 @@ from grace.models.compiled import Bools, Floats, Ints, compiled
 
 
 class Uses(NamedTuple):
-    """Which of T trees split on which of d features; S pairs of them."""
+    """Which of T trees split on which of d features, S pairs of them, and at which thresholds."""
 
     begins: Ints  # (T + 1,) where the features of each tree begin
     features: Ints  # (S,)
     tree_begins: Ints  # (d + 1,) where the trees of each feature begin
     trees: Ints  # (S,)
+    cut_begins: Ints  # (d + 1,) where the thresholds of each number begin
+    cuts: Floats  # in rising order, each once
 
 
 class Trees(NamedTuple):
@@ -84,20 +86,33 @@ def trees_of(
         missing=missing,
         depth=depth,
         leaves=leaves,
-        uses=_uses_of(owner[feature >= 0], feature[feature >= 0], len(roots), len(missing)),
+        uses=_uses_of(owner, feature, threshold, members, len(roots), len(missing)),
     )
 
 
-def _uses_of(tree: Ints, feature: Ints, trees: int, d: int) -> Uses:
-    """From the tree and the feature of each split."""
-    pairs = np.unique(tree * d + feature)
+def _uses_of(owner: Ints, splits: Ints, threshold: Floats, members: Ints, trees: int, d: int) -> Uses:
+    """From the tree, feature (-1 for a leaf), threshold and codes of each node."""
+    inner = splits >= 0
+    pairs = np.unique(owner[inner] * d + splits[inner])
     tree, feature = pairs // d, pairs % d
     by_feature = np.argsort(feature, kind="stable")
 
     def begins(of: Ints, count: int) -> Ints:
         return np.searchsorted(of, np.arange(count + 1)).astype(np.int64)
 
-    return Uses(begins(tree, trees), feature, begins(feature[by_feature], d), tree[by_feature])
+    numeric = np.flatnonzero(inner & (members < 0))
+    numeric = numeric[np.lexsort((threshold[numeric], splits[numeric]))]
+    of, cuts = splits[numeric], threshold[numeric]
+    first = np.ones(len(cuts), dtype=bool)
+    first[1:] = (of[1:] != of[:-1]) | (cuts[1:] != cuts[:-1])
+    return Uses(
+        begins(tree, trees),
+        feature,
+        begins(feature[by_feature], d),
+        tree[by_feature],
+        begins(of[first], d),
+        np.ascontiguousarray(cuts[first]),
+    )
 
 
 @compiled
