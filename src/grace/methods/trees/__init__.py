@@ -33,7 +33,7 @@ from grace.schema.features import Floats
 VISITS = 12_000_000  # nodes of trees that a row may take, about a quarter of a second
 EPSILON = 1e-6  # beside a number beyond which the spread is too small to be seen
 FURTHER = 500_000  # and beyond them, to find an answer that is no spike
-KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
+KEPT = 1 << 26  # bytes of the largest workspace that a thread keeps
 
 Arrays = tuple[Trees, Aims, Columns, Table]
 _thread = threading.local()

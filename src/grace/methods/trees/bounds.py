@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.trees.regions import (
+    LIMIT,
     LIMITS,
     LIVE,
     MARK,
@@ -79,8 +80,8 @@ def without_open(trees: Trees, t: int, terms: Terms, x: Floats, collect: bool, r
 
 @compiled
 def with_open(trees: Trees, t: int, terms: Terms, x: Floats, more: int, base: float, r: Region) -> int:
-    """The leaves of a tree that need at least one and at most so many open features, can be afforded and bring more
-    than `base`; returns how many."""
+    """The leaves of a tree that need at least two and at most so many open features, can be afforded and bring more
+    than `base`; returns how many. Those that need one raise the shares of its slots at once."""
     stack, size, path, low, high = r.stack, r.size, r.path, r.path_low, r.path_high
     found, top = 0, 0
     stack[0], size[0] = trees.roots[t], 0
@@ -92,17 +93,17 @@ def with_open(trees: Trees, t: int, terms: Terms, x: Floats, more: int, base: fl
             continue
         f = trees.feature[node]
         if f < 0:
-            spent, reached = r.costs[SPENT], n > 0
+            spent, brings = r.costs[SPENT], of_leaf(trees, t, node, terms) - base
             for p in range(n):
-                f = path[top, p]
-                one, other = first_slot(f, low[top, p], spent, r), last_slot(f, high[top, p], spent, r)
-                reached = reached and one <= other
-                if not reached:
-                    break
+                one = first_slot(path[top, p], low[top, p], r)
+                other = last_slot(path[top, p], high[top, p], r)
+                spent = with_slot(spent, cheapest(one, other, r), r) if one <= other else np.inf
                 r.first[found, p], r.last[found, p] = one, other
-                spent = with_slot(spent, cheapest(one, other, r), r)
-            if reached:
-                r.brings[found], r.needs[found] = of_leaf(trees, t, node, terms) - base, n
+            if n == 1 and spent < r.costs[LIMIT]:
+                for slot in range(r.first[found, 0], r.last[found, 0] + 1):
+                    raise_share(slot, brings, r)
+            elif n > 1 and spent < r.costs[LIMIT]:
+                r.brings[found], r.needs[found] = brings, n
                 found += 1
             top -= 1
             continue
@@ -169,8 +170,7 @@ def with_one_open(trees: Trees, t: int, terms: Terms, x: Floats, base: float, r:
             if f < 0:
                 if moves >= 0:
                     brings = of_leaf(trees, t, node, terms) - base
-                    one = first_slot(moves, since, r.costs[SPENT], r)
-                    for slot in range(one, last_slot(moves, until, r.costs[SPENT], r) + 1):
+                    for slot in range(first_slot(moves, since, r), last_slot(moves, until, r) + 1):
                         raise_share(slot, brings, r)
                 break
             at, category, status = trees.threshold[node], trees.members[node] >= 0, r.status[f]
@@ -208,7 +208,7 @@ def with_one_open(trees: Trees, t: int, terms: Terms, x: Floats, base: float, r:
 def share_out(found: int, more: int, r: Region) -> None:
     """Share what leaves bring out to the features that they need, so that the shares of any slots from which a leaf is
     reached add up to at least what it brings."""
-    for n in range(1, more + 1):
+    for n in range(2, more + 1):
         for at in range(found):
             if r.needs[at] != n:
                 continue

@@ -18,7 +18,7 @@ LIVE = 4  # slots with a gain
 MARKED = 5  # slots with a share in the tree that is followed
 HELD = 16  # functionals of which the trees of the row itself are remembered,
 HELD_OPEN = 5  # for up to so many open features,
-HELD_SHARES = 32  # with room for so many shares of a tree on average
+HELD_SHARES = 128  # with room for so many shares of a tree on average
 SIDE = 8  # slots of a number on each side of the row's own value
 SPENT, LIMIT = 0, 1  # in `Region.costs`: of a node, and of the best answer; costs in between can be afforded
 
@@ -77,6 +77,7 @@ def region(trees: Trees, d: int, most: int) -> Region:
     splits, held, opened = 4096, min(HELD, classes**2), min(k, HELD_OPEN) + 1
     slots = int(np.minimum(np.diff(trees.uses.cut_begins) + 2, 2 * SIDE).sum()) + d
     used = -(-2 * count // classes) if (trees.output >= 0).all() and classes > 2 else count  # trees of a functional
+    shares = used * min(HELD_SHARES, slots)
     return Region(
         status=whole(d),
         low=np.zeros(d),
@@ -112,8 +113,8 @@ def region(trees: Trees, d: int, most: int) -> Region:
         value=np.zeros((held, count)),
         held_begins=whole(opened, held, count),
         held_ends=whole(opened, held, count),
-        held_slot=whole(opened, held, HELD_SHARES * used),
-        held_share=np.zeros((opened, held, HELD_SHARES * used)),
+        held_slot=whole(opened, held, shares),
+        held_share=np.zeros((opened, held, shares)),
     )
 
 

@@ -101,19 +101,19 @@ def cut_after(trees: Trees, f: int, value: float) -> int:
 
 
 @inlined
-def first_slot(f: int, since: float, spent: float, r: Region) -> int:
-    """The first slot of a feature that does not end before a value and that can be afforded."""
+def first_slot(f: int, since: float, r: Region) -> int:
+    """The first slot of a feature that does not end before a value."""
     slot = r.slots[f]
-    while slot < r.slots[f + 1] and (r.slot_high[slot] < since or not with_slot(spent, slot, r) < r.costs[LIMIT]):
+    while slot < r.slots[f + 1] and r.slot_high[slot] < since:
         slot += 1
     return slot
 
 
 @inlined
-def last_slot(f: int, until: float, spent: float, r: Region) -> int:
-    """The last slot of a feature that does not begin after a value and that can be afforded."""
+def last_slot(f: int, until: float, r: Region) -> int:
+    """The last slot of a feature that does not begin after a value."""
     slot = r.slots[f + 1] - 1
-    while slot >= r.slots[f] and (r.slot_low[slot] > until or not with_slot(spent, slot, r) < r.costs[LIMIT]):
+    while slot >= r.slots[f] and r.slot_low[slot] > until:
         slot -= 1
     return slot
 
