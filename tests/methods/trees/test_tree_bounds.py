@@ -54,7 +54,7 @@ def random_trees(rng: np.random.Generator, count: int, depth: int, classes: int)
 
 def random_question(rng: np.random.Generator, trees: Trees, norm: float) -> tuple[Columns, Table, Region]:
     """A row with limits, and a region with its slots; all features are open."""
-    row = np.array([*rng.integers(-5, 6, NUMBERS).astype(float) + [0.25, 0.0, 0.0, 0.5], rng.integers(CODES)])
+    row = np.append(rng.integers(-5, 6, NUMBERS) + np.array([0.25, 0.0, 0.0, 0.5]), rng.integers(CODES))
     low, high = row - rng.integers(0, 5, FEATURES), row + rng.integers(0, 5, FEATURES)
     low[2] = high[2] - 1.0 if rng.random() < 0.3 else low[2]  # a row may lie outside its limits
     low[NUMBERS], high[NUMBERS] = 0, CODES - 1
@@ -147,8 +147,8 @@ def test_no_cells_bring_more_than_the_gains_of_their_slots(more: int, seed: int,
     for j in moved:
         r.touched[trees.uses.trees[trees.uses.tree_begins[j] : trees.uses.tree_begins[j + 1]]] = r.counts[MARK]
     r.costs[SPENT] = spent
-    inside = [v for v in cells_of(trees, moved[0], r.low[moved[0]], r.high[moved[0]]) if r.low[moved[0]] <= v]
-    inside = [v for v in inside if v <= r.high[moved[0]]]
+    cells = cells_of(trees, moved[0], r.low[moved[0]], r.high[moved[0]])
+    inside = [v for v in cells if r.low[moved[0]] <= v <= r.high[moved[0]]]
     for q in (-1, 0):  # all trees are followed, or some are remembered
         high, low = bound(trees, functional, row, more, True, q, r)
         alone = sums_of(trees, [replaced(row, {moved[0]: v}) for v in inside]) @ functional
@@ -158,8 +158,8 @@ def test_no_cells_bring_more_than_the_gains_of_their_slots(more: int, seed: int,
         for size in range(1, more + 1):
             for features in combinations(opened, size):
                 rows, limits = [], []
-                cells = [cells_of(trees, f, table.low[0, f], table.high[0, f]) for f in features]
-                for values in product(*(part[:6] for part in cells)):
+                choices = [cells_of(trees, f, table.low[0, f], table.high[0, f]) for f in features]
+                for values in product(*(part[:6] for part in choices)):
                     slots = [slot_of(r, f, v) for f, v in zip(features, values, strict=True)]
                     changes = [cost_of(columns, f, row[f], v) for f, v in zip(features, values, strict=True)]
                     total = max([spent, *changes]) if norm == np.inf else spent + sum(changes)

@@ -1,7 +1,9 @@
 """Exact search for tree ensembles on a CPU, in compiled code, and what it is made of.
 
-bounds    what open features could still bring, tree by tree; regions are what is asked about
-branch    branch and bound over features and cells; search_nodes are its nodes, margins what an answer has to reach
+bounds    what open features could still bring, tree by tree (leaves), by ranges of their values (slots); regions are
+          what is asked about
+branch    branch and bound over features and cells; search_nodes are its nodes, expansion makes those with one more
+          change, margins are what an answer has to reach
 steps     sums along single features; descent and values of few digits; profiles are whole lines of many rows
 rows      the search over many rows
 steady    answers with room around them

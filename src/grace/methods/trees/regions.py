@@ -44,8 +44,12 @@ class Region(NamedTuple):
     stack: Ints  # (D + 2,) nodes to visit,
     size: Ints  # (D + 2,) how many open features lead there,
     path: Ints  # (D + 2, K) which,
-    path_low: Floats  # (D + 2, K) and the ranges that are left of them
+    path_low: Floats  # (D + 2, K) the ranges that are left of them,
     path_high: Floats
+    path_first: Ints  # (D + 2, K) their slots there,
+    path_last: Ints
+    path_share: Floats  # (D + 2, K) the least share of these,
+    covered: Floats  # (D + 2,) and the sum of these shares
     brings: Floats  # (L,) of the leaves of a tree that need open features: how much more than without,
     needs: Ints  # (L,) how many of them,
     first: Ints  # (L, K) and the slots of each from which they are reached
@@ -76,8 +80,7 @@ def region(trees: Trees, d: int, most: int) -> Region:
     count, classes = len(trees.roots), len(trees.base)
     splits, held, opened = 4096, min(HELD, classes**2), min(k, HELD_OPEN) + 1
     slots = int(np.minimum(np.diff(trees.uses.cut_begins) + 2, 2 * SIDE).sum()) + d
-    used = -(-2 * count // classes) if (trees.output >= 0).all() and classes > 2 else count  # trees of a functional
-    shares = used * min(HELD_SHARES, slots)
+    shares = most_trees(trees) * min(HELD_SHARES, slots)
     return Region(
         status=whole(d),
         low=np.zeros(d),
@@ -97,6 +100,10 @@ def region(trees: Trees, d: int, most: int) -> Region:
         path=whole(deep, k),
         path_low=np.zeros((deep, k)),
         path_high=np.zeros((deep, k)),
+        path_first=whole(deep, k),
+        path_last=whole(deep, k),
+        path_share=np.zeros((deep, k)),
+        covered=np.zeros(deep),
         brings=np.zeros(leaves),
         needs=whole(leaves),
         first=whole(leaves, k),
@@ -116,6 +123,13 @@ def region(trees: Trees, d: int, most: int) -> Region:
         held_slot=whole(opened, held, shares),
         held_share=np.zeros((opened, held, shares)),
     )
+
+
+def most_trees(trees: Trees) -> int:
+    """The most trees that add to a functional of two sums."""
+    several = (trees.output < 0) & (trees.lowest[trees.roots] < trees.highest[trees.roots]).any(axis=1)
+    single = np.sort(np.bincount(trees.output[trees.output >= 0], minlength=2))
+    return int(several.sum() + single[-2:].sum())
 
 
 class Terms(NamedTuple):

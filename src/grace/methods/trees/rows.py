@@ -9,7 +9,7 @@ import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of
 from grace.methods.trees.bounds import remember
-from grace.methods.trees.branch import STOPPED, advance, begin_row, open_all
+from grace.methods.trees.branch import STOPPED, advance, begin_level, begin_row, open_all
 from grace.methods.trees.margins import Aims
 from grace.methods.trees.regions import LIVE, VISITS
 from grace.methods.trees.search_nodes import CROWDED, LOST, UNSURE, Search, limit_moves, search_arrays
@@ -79,15 +79,19 @@ def search_rows(
     for i in range(begin, end):
         s.region.counts[VISITS] = 0
         found.cells[i], found.state[i], found.changes[i], found.least[i] = 0, COMPLETE, most + 1, np.inf
-        guessed, cost, answered = -1, np.inf, False
+        guessed, cost, answered, fresh = -1, np.inf, False, True
         for changes in range(most if nearest else first[i], most + 1):
             known = guessed > 0 and (nearest or guessed <= changes)
-            begin_level(trees, aims, columns, table, i, changes, known, cost, work)
+            if fresh or known:
+                begin_with(trees, aims, columns, table, i, changes, known, cost, work)
+            else:
+                begin_level(aims, changes, s)
+            fresh = False
             code = advance(trees, aims, columns, table, i, nearest, visits // EARLY, work.answer, s)
             if code == STOPPED and guessed < 0 and s.best[0] == np.inf:  # begin again with an answer, if one is found
                 guessed, cost = by_descent(trees, aims, columns, table, i, most, visits // 64, work)
                 known = guessed > 0 and (nearest or guessed <= changes)
-                begin_level(trees, aims, columns, table, i, changes, known, cost, work)
+                begin_with(trees, aims, columns, table, i, changes, known, cost, work)
             if code == STOPPED:
                 left = max(visits - s.region.counts[VISITS], visits // (2 * most))
                 code = advance(trees, aims, columns, table, i, nearest, left, work.answer, s)
@@ -110,7 +114,7 @@ def search_rows(
 
 
 @inlined
-def begin_level(
+def begin_with(
     trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, changes: int, known: bool, cost: float,
     work: TreeWork,
 ) -> None:  # fmt: skip
@@ -146,7 +150,7 @@ def by_descent(
 ) -> tuple[int, float]:
     """The best of some descents, each improved to the fewest and nearest changes of the same features, in `guess`;
     returns how many there are, 0 if there is none, and what they cost."""
-    s, d = work.search, table.rows.shape[1]
+    d = table.rows.shape[1]
     count = most_promising(trees, aims, table, i, work)
     fewest, least = 0, np.inf
     for start in range(-1, min(STARTS, count)):

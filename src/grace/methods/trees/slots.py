@@ -1,7 +1,7 @@
 """Slots of open features in compiled code: ranges of values on one side of the row's own, between thresholds.
 
-What a feature can bring is bounded slot by slot, which is less than what it brings anywhere: trees whose best leaves lie
-in different slots do not add up. A slot is a cell between two thresholds where a side has few of them, and several
+What a feature can bring is bounded slot by slot, which is less than what it brings anywhere: trees whose best leaves
+lie in different slots do not add up. A slot is a cell between two thresholds where a side has few of them, and several
 cells otherwise. Values next to the row's own, which no threshold separates from it, bring nothing and have no slot.
 """
 
