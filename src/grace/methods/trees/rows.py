@@ -20,7 +20,8 @@ from grace.models.trees.compiled import Trees
 
 TRIED = 24  # features that a descent tries, by what each could bring alone
 CELLS = 32  # cells of a row in question that are kept
-EARLY = 8  # the part of its visits after which a search without an answer looks for one by descents
+EARLY = 8  # the part of its visits after which a search without an answer begins anew with one from descents
+EXACT = 2  # changes up to which the search for the nearest answer of all does not begin with descents
 GROUPS = 3  # classes towards which a descent is tried
 STARTS = 8  # features from which further descents begin
 COMPLETE, PARTIAL = 0, 1
@@ -87,7 +88,9 @@ def search_rows(
             else:
                 begin_level(aims, changes, s)
             fresh = False
-            code = advance(trees, aims, columns, table, i, nearest, visits // EARLY, work.answer, s)
+            code = STOPPED
+            if not nearest or most <= EXACT:
+                code = advance(trees, aims, columns, table, i, nearest, visits // EARLY, work.answer, s)
             if code == STOPPED and guessed < 0 and s.best[0] == np.inf:  # begin again with an answer, if one is found
                 guessed, cost = by_descent(trees, aims, columns, table, i, most, visits // 64, work)
                 known = guessed > 0 and (nearest or guessed <= changes)
