@@ -87,7 +87,7 @@ def begin_box(low: Floats, high: Floats, groups: int, s: Search) -> None:
     s.region.counts[VISITED] = s.state[:] = 0
     s.region.counts[LIMITS] += 1  # nothing that is remembered of another row or box counts here
     s.best[:], s.free[:] = np.inf, False
-    s.moved[:groups], s.left[:groups], s.last[:groups], s.cost[:groups] = k, 0, -1, 0.0
+    s.moved[:groups], s.left[:groups], s.cost[:groups], s.closed[:groups] = k, 0, 0.0, 0
     s.group[:groups], s.feature[:groups, :k] = np.arange(groups), moving
     s.low[:groups, :k], s.high[:groups, :k] = low[moving], high[moving]
     s.state[NODES] = groups

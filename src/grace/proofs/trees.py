@@ -18,7 +18,7 @@ from torch import Tensor
 from grace.methods.compiled.threads import over_tasks
 from grace.methods.trees import Arrays, own_work, ready, tree_arrays
 from grace.methods.trees.aims import aims_of
-from grace.methods.trees.branch import DONE, advance, begin_row
+from grace.methods.trees.branch import DONE, advance, begin_level, begin_row
 from grace.methods.trees.rows import TreeWork
 from grace.methods.trees.search_nodes import CROWDED, LOST, NODES, UNSURE, limit_moves
 from grace.models.trees.ensemble import TreeEnsemble
@@ -61,11 +61,12 @@ def decide_row(
     change may do so together: then any number of changes at once."""
     work.search.free[:] = arrays[3].free[i]
     together = most > 1 and most >= int(work.search.free.sum())
-    status = PROVEN
+    status, fresh = PROVEN, True
     for changes in [most] if together else range(1, most + 1):
-        verdict, row = _decide(problem, arrays, i, changes, together, until, work, stop)
+        verdict, row = _decide(problem, arrays, i, changes, together, fresh, until, work, stop)
+        fresh = verdict == CELLS_LOST
         if verdict == CELLS_LOST:  # answers alone, which ties are not
-            verdict, row = _decide(problem, without_ties, i, changes, together, until, work, stop)
+            verdict, row = _decide(problem, without_ties, i, changes, together, fresh, until, work, stop)
             verdict = {PROVEN: EXCEPT_TIES, CELLS_LOST: OPEN}.get(verdict, verdict)
         if verdict in (OPEN, FOUND):
             return verdict, row
@@ -74,12 +75,17 @@ def decide_row(
 
 
 def _decide(
-    problem: Problem, arrays: Arrays, i: int, changes: int, fewer: bool, until: float, work: TreeWork, stop: Event
-) -> tuple[int, np.ndarray | None]:
+    problem: Problem, arrays: Arrays, i: int, changes: int, fewer: bool, fresh: bool, until: float, work: TreeWork,
+    stop: Event,
+) -> tuple[int, np.ndarray | None]:  # fmt: skip
     """The verdict on a row with so many changes, or also with `fewer`, and the answer that was found; CELLS_LOST where
-    there are more cells in question than are kept, and no answer among these."""
+    there are more cells in question than are kept, and no answer among these. The row is `fresh` unless the same was
+    asked of it with another number of changes before."""
     s = work.search
-    begin_row(*arrays, i, changes, s)
+    if fresh:
+        begin_row(*arrays, i, changes, s)
+    else:
+        begin_level(arrays[1], changes, s)
     code = DONE + 1
     while code != DONE:
         if time.thread_time() >= until or stop.is_set():
@@ -137,7 +143,7 @@ def least_distance(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor, b
             s.free[:] = changed[i]
             begin_row(*given, i, max(1, int(count[i])), s)
             s.best[0] = float(own[i]) ** 2 if square else float(own[i])
-            limit_moves(*given[2:], i, s)
+            limit_moves(given[0], *given[2:], i, s)
             code = DONE + 1
             while code != DONE and time.thread_time() < until and not stop.is_set():
                 check_cancelled()

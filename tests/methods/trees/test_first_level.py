@@ -12,7 +12,8 @@ from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingCla
 
 import grace
 from grace.methods.trees import own_work, tree_arrays
-from grace.methods.trees.first_level import limit_cells, single_change, visit_leaves
+from grace.methods.trees.cells import limit_cells, visit_leaves
+from grace.methods.trees.first_level import single_change
 from grace.methods.trees.margins import reaches
 from grace.models.predictor import tree_ensemble
 

@@ -1,8 +1,10 @@
 """Exact search for tree ensembles on a CPU, in compiled code, and what it is made of.
 
-first_level  all single changes
-bounds       what open features could still bring, tree by tree; regions are what is asked about
-branch       branch and bound over features and cells; search_nodes are its nodes, margins what an answer has to reach
+first_level  all single changes; cells are the sums along single features
+bounds       what open features could still bring, tree by tree (leaves), by ranges of their values (slots); regions are
+             what is asked about
+branch       branch and bound over features and cells; search_nodes are its nodes, expansion makes those with one more
+             change, margins are what an answer has to reach
 steps        sums along single features; descent and values of few digits; profiles are whole lines of many rows
 rows         the search over many rows
 steady       answers with room around them
@@ -34,7 +36,7 @@ from grace.schema.features import Floats
 VISITS = 12_000_000  # nodes of trees that a row may take, about a quarter of a second
 EPSILON = 1e-6  # beside a number beyond which the spread is too small to be seen
 FURTHER = 500_000  # and beyond them, to find an answer that is no spike
-KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
+KEPT = 1 << 26  # bytes of the largest workspace that a thread keeps
 
 Arrays = tuple[Trees, Aims, Columns, Table]
 _thread = threading.local()

@@ -1,11 +1,12 @@
 """Branch and bound over features and cells of a tree ensemble, in compiled code: the nearest row with at most so many
 changes that reaches a goal, or the proof that there is none.
 
-A node of the search says which features move, each within a range or to a category, and how many more may. Features are
-taken in the order of what they could bring to the row itself, so that every set of features is met once. A node whose
+A node of the search says which features move, each within a range or to a category, and how many more may. A node whose
 bound (`bounds`) cannot reach the goal is dropped, and so is one that costs more than the best answer. One with further
-changes left is replaced by one node for each next feature and direction; one without is done if all of its values reach
-the goal, and is split at a threshold otherwise. A sum is the same everywhere between thresholds, so that this ends.
+changes left is replaced by one node for each next feature and side of the row's own value, in the order of what the
+features bring there; each excludes the features before it, so that every set of features is met once. One without is
+done if all of its values reach the goal, and is split at a threshold otherwise. A sum is the same everywhere between
+thresholds, so that this ends.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.trees.bounds import bound, is_held, remember
-from grace.methods.trees.margins import Aims, lead_of, logit_of
-from grace.methods.trees.regions import FIXED, LIMITS, MARK, MOVED, OPEN, SPLITS, VISITS, above, below
+from grace.methods.trees.expansion import expand
+from grace.methods.trees.margins import ACCEPTED, DIVIDED, DROPPED, IN_DOUBT, Aims, lead_of, logit_of
+from grace.methods.trees.regions import FIXED, LIMIT, LIMITS, MARK, MOVED, OPEN, SPENT, SPLITS, VISITS
 from grace.methods.trees.search_nodes import (
     CROWDED,
     LOST,
@@ -26,43 +28,35 @@ from grace.methods.trees.search_nodes import (
     doubt,
     limit_moves,
     place_values,
-    push,
     split,
 )
-from grace.models.compiled import Floats, Ints, compiled, inlined, sort_by
+from grace.methods.trees.slots import best_gains
+from grace.models.compiled import Floats, compiled, inlined
 from grace.models.trees.compiled import Trees, add_up
 
 DONE, STOPPED, FOUND = 0, 1, 2
-DROPPED, ACCEPTED, IN_DOUBT, DIVIDED = 0, 1, 2, 3
 LOOSE = 1.0  # a range is split before further features are chosen if what it leaves open is so much of what they bring
 
 
 @compiled
 def begin_row(trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, most: int, s: Search) -> None:
-    """Make ready to look for answers of row i with so many changes to features that are `free`: one node per group,
-    none of whose features moves."""
-    x = table.rows[i]
+    """Make ready to look for answers of row i with so many changes to features that are `free`."""
+    s.best[0] = np.inf
+    limit_moves(trees, columns, table, i, s)
+    begin_level(aims, most, s)
+
+
+@compiled
+def begin_level(aims: Aims, most: int, s: Search) -> None:
+    """The same with another number of changes for a row without an answer so far, whose limits have not changed: one
+    node per group, none of whose features moves."""
     s.best[0] = s.best[1] = np.inf
     s.state[NODES] = s.state[UNSURE] = s.state[LOST] = s.state[CROWDED] = 0
-    limit_moves(columns, table, i, s)
-    groups = len(aims.groups) - 1
-    for g in range(groups):
-        node = s.state[NODES]
-        s.moved[node], s.left[node], s.last[node], s.cost[node], s.group[node] = 0, most, -1, 0.0, g
+    for g in range(len(aims.groups) - 1):
+        s.moved[g], s.left[g], s.cost[g], s.group[g] = 0, most, 0.0, g
+        for word in range(s.closed.shape[1]):
+            s.closed[g, word] = 0
         s.state[NODES] += 1
-    # the order of features: by what each brings to the first functional of the group that is nearest to the goal
-    for f in range(len(x)):
-        s.root_gain[f] = 0.0
-    open_all(s)
-    for q in range(aims.functional.shape[1]):
-        remember(trees, aims.functional[aims.kind[i], q], x, 1, q, s.region)
-        for f in range(len(x)):
-            s.root_gain[f] = max(s.root_gain[f], s.region.gain[f])
-    for f in range(len(x)):
-        s.order[f] = f
-    sort_by(s.root_gain, -1.0, s.order, len(x))
-    for place in range(len(x)):
-        s.rank[s.order[place]] = place
 
 
 @compiled
@@ -72,15 +66,7 @@ def advance(
 ) -> int:  # fmt: skip
     """Go on until all nodes are done, or so many nodes of trees were visited. The best answer and its cost are kept in
     `answer` and `best`. With `nearest`, answers with fewer changes count too."""
-    until = s.region.counts[VISITS] + visits
-    while s.state[NODES] > 0:
-        if s.region.counts[VISITS] > until:
-            return STOPPED
-        s.state[NODES] -= 1
-        node = s.state[NODES]
-        if s.cost[node] < s.best[0]:
-            process(trees, aims, columns, table, i, node, nearest, answer, s)
-    return DONE
+    return walk_nodes(trees, aims, columns, table, i, nearest, False, visits, answer, s)
 
 
 @compiled
@@ -88,15 +74,24 @@ def next_answer(
     trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, visits: int, answer: Floats, s: Search
 ) -> int:
     """Go on like `advance` until an answer is found that is nearer than the best so far."""
+    return walk_nodes(trees, aims, columns, table, i, False, True, visits, answer, s)
+
+
+@compiled
+def walk_nodes(
+    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, nearest: bool, one: bool, visits: int,
+    answer: Floats, s: Search,
+) -> int:  # fmt: skip
+    """The nodes one after another, the last one first; with `one`, until a first answer is found."""
     until, best = s.region.counts[VISITS] + visits, s.best[0]
     while s.state[NODES] > 0:
         if s.region.counts[VISITS] > until:
             return STOPPED
         s.state[NODES] -= 1
         node = s.state[NODES]
-        if s.cost[node] < best:
-            process(trees, aims, columns, table, i, node, False, answer, s)
-            if s.best[0] < best:
+        if s.cost[node] < s.best[0]:
+            process(trees, aims, columns, table, i, node, nearest, answer, s)
+            if one and s.best[0] < best:
                 return FOUND
     return DONE
 
@@ -110,7 +105,7 @@ def process(
     r, d, kind = s.region, table.rows.shape[1], aims.kind[i]
     count, left, group = s.moved[node], s.left[node], s.group[node]
     set_status(trees, table, i, node, s)
-    tightest, sure, mixed, apart = np.inf, True, -1, 0.0
+    tightest, lacks, brings, sure, mixed, apart = np.inf, 0.0, 0.0, True, -1, 0.0
     for q in range(aims.groups[group], aims.groups[group + 1]):
         if is_held(left, q, r) and r.held[left, q] != r.counts[LIMITS]:  # not yet, or the limits are narrower by now
             open_all(s)
@@ -118,25 +113,27 @@ def process(
             set_status(trees, table, i, node, s)
         high, low = bound(trees, aims.functional[kind, q], table.rows[i], left, count > 0, q, r)
         high, low = high + aims.constant[i, q], low + aims.constant[i, q]
-        room = high - aims.excluded[i, q] + best_gains(r.gain, r.status, left, s.key)
-        if not room >= 0.0:
+        room, more = high - aims.excluded[i, q], best_gains(r.gain, left, s.key, s.of_feature, r)
+        if not room + more >= 0.0:
             return
         sure = sure and low >= aims.needed[i, q]
-        if left > 0 and room < tightest:
-            tightest = room
-            for f in range(d):
-                s.gain[f] = r.gain[f]
+        if left > 0 and room + more < tightest:
+            tightest, lacks, brings = room + more, room, more
+            for slot in range(r.slots[d]):
+                s.gain[slot] = r.gain[slot]
         if r.counts[SPLITS] > 0:
             mixed = q
             apart = max(apart, high - low)
-    if left > 0 and (mixed < 0 or count == 0 or apart < LOOSE * best_gains(s.gain, r.status, left, s.key)):
+    if left > 0 and (mixed < 0 or count == 0 or apart < LOOSE * brings):
         for p in range(count):
             s.parent[p], s.parent_low[p], s.parent_high[p] = s.feature[node, p], s.low[node, p], s.high[node, p]
+        for word in range(len(s.parent_closed)):
+            s.parent_closed[word] = s.closed[node, word]
         cost = s.cost[node]
         if nearest and count > 0:  # the same node without further changes takes its place
             s.left[node] = 0
             s.state[NODES] = node + 1
-        expand(columns, table, i, count, left, cost, group, tightest, s)
+        expand(columns, table, i, count, left, cost, group, lacks, s)
         return
     if left > 0:
         sure = False
@@ -157,7 +154,7 @@ def process(
         verdict = contest(trees, aims, columns, table, i, group, node, verdict, s)
     if verdict == ACCEPTED:
         accept(columns, table, i, node, answer, s)
-        limit_moves(columns, table, i, s)
+        limit_moves(trees, columns, table, i, s)
     elif verdict == IN_DOUBT:
         doubt(columns, table, i, node, s)
     elif verdict == DIVIDED:
@@ -206,8 +203,10 @@ def set_status(trees: Trees, table: Table, i: int, node: int, s: Search) -> None
     """Which features move in a node and which may, and which trees split on those that do."""
     r, count, left = s.region, s.moved[node], s.left[node]
     r.counts[MARK] += 1
+    r.costs[SPENT], r.costs[LIMIT] = s.cost[node], s.best[0]
     for f in range(len(r.status)):
-        r.status[f] = OPEN if left > 0 and s.free[f] and s.rank[f] > s.last[node] else FIXED
+        closed = (s.closed[node, f >> 6] >> (f & 63)) & 1
+        r.status[f] = OPEN if left > 0 and s.free[f] and closed == 0 else FIXED
     for p in range(count):
         j = s.feature[node, p]
         r.status[j], r.low[j], r.high[j] = MOVED, s.low[node, p], s.high[node, p]
@@ -217,50 +216,3 @@ def set_status(trees: Trees, table: Table, i: int, node: int, s: Search) -> None
             for f in range(len(r.status)):
                 if table.conflict[j, f] and r.status[f] == OPEN:
                     r.status[f] = FIXED
-
-
-@inlined
-def best_gains(gain: Floats, status: Ints, left: int, key: Floats) -> float:
-    """The sum of the largest gains of so many open features, which are left in `key` in falling order."""
-    for p in range(left):
-        key[p] = 0.0
-    if left > 0:
-        for f in range(len(gain)):
-            if status[f] == OPEN and gain[f] > key[left - 1]:
-                p = left - 1
-                while p > 0 and key[p - 1] < gain[f]:
-                    key[p] = key[p - 1]
-                    p -= 1
-                key[p] = gain[f]
-    total = 0.0
-    for p in range(left):
-        total += key[p]
-    return total
-
-
-@inlined
-def expand(
-    columns: Columns, table: Table, i: int, count: int, left: int, cost: float, group: int, room: float, s: Search
-) -> None:  # fmt: skip
-    """Nodes for each next feature that could still reach the goal, the most promising on top."""
-    r, x, others = s.region, table.rows[i], 0
-    best_gains(s.gain, r.status, left, s.key)
-    weakest = s.key[left - 1]
-    for f in range(len(x)):  # with another feature in the place of the weakest of the best
-        if r.status[f] == OPEN and room - max(0.0, weakest - s.gain[f]) >= 0.0:
-            s.chosen[others] = f
-            others += 1
-    sort_by(s.gain, 1.0, s.chosen, others)
-    for place in range(others):
-        f = s.chosen[place]
-        if columns.begins[f + 1] > columns.begins[f]:
-            for c in range(columns.begins[f], columns.begins[f + 1]):
-                code = columns.choices[c]
-                if code != x[f] and table.low[i, f] <= code and code <= table.high[i, f]:
-                    push(columns, count, f, code, code, left - 1, cost, group, x[f], s)
-        else:
-            down, up = below(x[f]), above(x[f])
-            if columns.whole[f]:
-                down, up = np.ceil(x[f]) - 1.0, np.floor(x[f]) + 1.0
-            push(columns, count, f, r.least[f], min(down, r.most[f]), left - 1, cost, group, x[f], s)
-            push(columns, count, f, max(up, r.least[f]), r.most[f], left - 1, cost, group, x[f], s)

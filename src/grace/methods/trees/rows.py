@@ -8,18 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of
-from grace.methods.trees.branch import DONE, STOPPED, advance, begin_row
-from grace.methods.trees.first_level import Cells, cells_of, single_change
+from grace.methods.trees.bounds import remember
+from grace.methods.trees.branch import DONE, STOPPED, advance, begin_level, begin_row, open_all
+from grace.methods.trees.cells import Cells, cells_of
+from grace.methods.trees.first_level import single_change
 from grace.methods.trees.margins import Aims
-from grace.methods.trees.regions import VISITS
-from grace.methods.trees.search_nodes import CROWDED, LOST, UNSURE, Search, joined, limit_moves, search_arrays
+from grace.methods.trees.regions import LIVE, VISITS
+from grace.methods.trees.search_nodes import CROWDED, LOST, UNSURE, Search, limit_moves, search_arrays
+from grace.methods.trees.slots import joined
 from grace.methods.trees.steps import Steps, descend, settle, steps_arrays
-from grace.models.compiled import Bools, Floats, Ints, compiled, inlined
+from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees
 
 TRIED = 24  # features that a descent tries, by what each could bring alone
 CELLS = 32  # cells of a row in question that are kept
-EXACT = 2  # changes up to which the search needs no answer to begin with
+EARLY = 8  # the part of its visits after which a search without an answer begins anew with one from descents
+EXACT = 2  # changes up to which the search for the nearest answer of all does not begin with descents
 GROUPS = 3  # classes towards which a descent is tried
 STARTS = 8  # features from which further descents begin
 COMPLETE, PARTIAL = 0, 1
@@ -80,23 +84,24 @@ def search_rows(
     for i in range(begin, end):
         s.region.counts[VISITS] = 0
         found.cells[i], found.state[i], found.changes[i], found.least[i] = 0, COMPLETE, most + 1, np.inf
-        guessed, cost, answered = -1, np.inf, False
+        guessed, cost, answered, fresh = -1, np.inf, False, True
         for changes in range(most if nearest else first[i], most + 1):
-            if guessed < 0 and changes > EXACT:  # an answer from which on only fewer or nearer changes are sought
-                allow(table.free[i], s)
-                begin_row(trees, aims, columns, table, i, changes, s)  # for the order of the features
-                guessed, cost = by_descent(trees, aims, columns, table, i, most, visits // 64, work)
-            code = DONE
+            known, code = guessed > 0 and (nearest or guessed <= changes), STOPPED
             if changes == 1:
                 s.region.counts[VISITS] += single_change(trees, aims, columns, table, i, work.answer, work.cells, s)
+                code = DONE
+            elif fresh or known:
+                begin_with(trees, aims, columns, table, i, changes, known, cost, work)
+                fresh = False
             else:
-                allow(table.free[i], s)
-                begin_row(trees, aims, columns, table, i, changes, s)
-                if guessed > 0 and (nearest or guessed <= changes):
-                    s.best[0] = cost
-                    limit_moves(columns, table, i, s)
-                    for f in range(d):
-                        work.answer[f] = work.guess[f]
+                begin_level(aims, changes, s)
+            if changes > 1 and (not nearest or most <= EXACT):
+                code = advance(trees, aims, columns, table, i, nearest, visits // EARLY, work.answer, s)
+            if code == STOPPED and guessed < 0 and s.best[0] == np.inf:  # begin again with an answer, if one is found
+                guessed, cost = by_descent(trees, aims, columns, table, i, most, visits // 64, work)
+                known = guessed > 0 and (nearest or guessed <= changes)
+                begin_with(trees, aims, columns, table, i, changes, known, cost, work)
+            if code == STOPPED:
                 left = max(visits - s.region.counts[VISITS], visits // (2 * most))
                 code = advance(trees, aims, columns, table, i, nearest, left, work.answer, s)
             if code == STOPPED or s.state[LOST] or s.state[CROWDED]:
@@ -118,6 +123,21 @@ def search_rows(
 
 
 @inlined
+def begin_with(
+    trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, changes: int, known: bool, cost: float,
+    work: TreeWork,
+) -> None:  # fmt: skip
+    """Begin to look for answers with so many changes; only for nearer ones than `guess`, if that is `known`."""
+    allow(table.free[i], work.search)
+    begin_row(trees, aims, columns, table, i, changes, work.search)
+    if known:
+        work.search.best[0] = cost
+        limit_moves(trees, columns, table, i, work.search)
+        for f in range(len(work.answer)):
+            work.answer[f] = work.guess[f]
+
+
+@inlined
 def nearest_within(
     trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, visits: int, work: TreeWork
 ) -> None:  # fmt: skip
@@ -129,7 +149,7 @@ def nearest_within(
         total = joined(columns, total, cost_of(columns, f, table.rows[i, f], work.answer[f]))
     begin_row(trees, aims, columns, table, i, changes, s)
     s.best[0] = total
-    limit_moves(columns, table, i, s)
+    limit_moves(trees, columns, table, i, s)
     advance(trees, aims, columns, table, i, False, visits, work.answer, s)
 
 
@@ -139,14 +159,8 @@ def by_descent(
 ) -> tuple[int, float]:
     """The best of some descents, each improved to the fewest and nearest changes of the same features, in `guess`;
     returns how many there are, 0 if there is none, and what they cost."""
-    s, d, count = work.search, table.rows.shape[1], 0
-    for place in range(d):  # in the order of what they could bring, see `begin_row`
-        f = s.order[place]
-        if table.free[i, f] and count < len(work.tried):
-            work.tried[count] = f
-            count += 1
-    for place in range(count, len(work.tried)):
-        work.tried[place] = -1
+    d = table.rows.shape[1]
+    count = most_promising(trees, aims, table, i, work)
     fewest, least = 0, np.inf
     for start in range(-1, min(STARTS, count)):
         feature = -1 if start < 0 else work.tried[start]
@@ -162,6 +176,31 @@ def by_descent(
             for f in range(d):
                 work.guess[f] = work.answer[f]
     return fewest, least
+
+
+@inlined
+def most_promising(trees: Trees, aims: Aims, table: Table, i: int, work: TreeWork) -> int:
+    """The features that could bring most to any functional by themselves, in `tried`; returns how many there are."""
+    s, d, count = work.search, table.rows.shape[1], 0
+    open_all(s)
+    for q in range(aims.functional.shape[1]):
+        remember(trees, aims.functional[aims.kind[i], q], table.rows[i], 1, q, s.region)
+        for at in range(s.region.counts[LIVE]):
+            slot = s.region.live[at]
+            f = s.region.slot_feature[slot]
+            s.of_feature[f] = max(s.of_feature[f], s.region.gain[slot])
+    for f in range(d):
+        s.order[f] = f
+    sort_by(s.of_feature, -1.0, s.order, d)
+    for place in range(d):
+        f = s.order[place]
+        s.of_feature[f] = 0.0
+        if table.free[i, f] and count < len(work.tried):
+            work.tried[count] = f
+            count += 1
+    for place in range(count, len(work.tried)):
+        work.tried[place] = -1
+    return count
 
 
 @compiled

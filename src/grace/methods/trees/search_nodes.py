@@ -8,12 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of, said_within
-from grace.methods.trees.regions import LIMITS, SPLITS, Region, below, region
+from grace.methods.trees.regions import LIMIT, LIMITS, SPLITS, Region, below, region
+from grace.methods.trees.slots import joined, make_slots
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees
 
-NODES, UNSURE, LOST, CROWDED = 0, 1, 2, 3
-"""In `Search.state`: nodes that wait, cells in question, and whether there was no room for more nodes, or cells."""
+NODES, UNSURE, LOST, CROWDED, PICKED = 0, 1, 2, 3, 4
+"""In `Search.state`: nodes that wait, cells in question, whether there was no room for more nodes, or cells, and slots
+that were picked."""
 
 
 class Search(NamedTuple):
@@ -21,38 +23,39 @@ class Search(NamedTuple):
 
     region: Region
     free: Bools  # (d,) which features may change
-    order: Ints  # (d,) features by what each could bring,
-    rank: Ints  # (d,) and the place of each there
-    root_gain: Floats  # (d,)
     moved: Ints  # (M,) how many features move in a node,
     left: Ints  # (M,) how many more may,
-    last: Ints  # (M,) the rank from which on they are taken,
+    closed: Ints  # (M, W) and bits of the features that may not,
     feature: Ints  # (M, K)
     low: Floats  # (M, K)
     high: Floats
     cost: Floats  # (M,) the least cost
     group: Ints  # (M,)
-    gain: Floats  # (d,) of the functional whose bound is lowest
-    chosen: Ints  # (max(d, S),)
+    gain: Floats  # (B,) of slots, by the functional whose bound is lowest
+    chosen: Ints  # (max(d, B, S),)
+    order: Ints  # (d,) features
     key: Floats  # (K,)
+    of_feature: Floats  # (d,) zeros between uses
     parent: Ints  # (K,) the features of the node that is replaced,
     parent_low: Floats  # (K,) and their ranges
     parent_high: Floats
+    parent_closed: Ints  # (W,)
     value: Floats  # (K,)
     trial: Floats  # (d,)
     sums: Floats  # (k,)
     line: Floats  # (k,) a functional
     unsure: Floats  # (U, d) rows of cells in question,
     unsure_cost: Floats  # (U,) and what they cost
-    state: Ints  # (4,)
+    state: Ints  # (5,)
     best: Floats  # (2,) the cost of the answer, and the least cost that any may have
 
 
 def search_arrays(trees: Trees, columns: Columns, d: int, most: int, unsure: int = 64) -> Search:
     """Arrays to search rows of d features with."""
     k, choices = max(most, 1), len(columns.choices)
-    nodes = k * (2 * d + choices) + 256 * k + len(trees.base) + 16
     inner = region(trees, d, most)
+    slots, words = len(inner.gain), -(-d // 64)
+    nodes = k * (2 * d + choices) + slots + 256 * k + len(trees.base) + 16
 
     def whole(*shape: int) -> Ints:
         return np.zeros(shape, dtype=np.int64)
@@ -60,45 +63,37 @@ def search_arrays(trees: Trees, columns: Columns, d: int, most: int, unsure: int
     return Search(
         region=inner,
         free=np.zeros(d, dtype=np.bool_),
-        order=whole(d),
-        rank=whole(d),
-        root_gain=np.zeros(d),
         moved=whole(nodes),
         left=whole(nodes),
-        last=whole(nodes),
+        closed=whole(nodes, words),
         feature=whole(nodes, k),
         low=np.zeros((nodes, k)),
         high=np.zeros((nodes, k)),
         cost=np.zeros(nodes),
         group=whole(nodes),
-        gain=np.zeros(d),
-        chosen=whole(max(d, len(inner.split_at))),
-        key=np.zeros(max(k, 1)),
+        gain=np.zeros(slots),
+        chosen=whole(max(d, slots, len(inner.split_at))),
+        order=whole(d),
+        key=np.zeros(k),
+        of_feature=np.zeros(d),
         parent=whole(k),
         parent_low=np.zeros(k),
         parent_high=np.zeros(k),
+        parent_closed=whole(words),
         value=np.zeros(k),
         trial=np.zeros(d),
         sums=np.zeros(len(trees.base)),
         line=np.zeros(len(trees.base)),
         unsure=np.zeros((unsure, d)),
         unsure_cost=np.zeros(unsure),
-        state=whole(4),
+        state=whole(5),
         best=np.zeros(2),
     )
 
 
 @compiled
-def joined(columns: Columns, total: float, cost: float) -> float:
-    """A distance to which the cost of one more change is added; of the 2-norm, its square."""
-    if columns.norm == 1.0:
-        return total + cost
-    return total + cost * cost if columns.norm == 2.0 else max(total, cost)
-
-
-@compiled
-def limit_moves(columns: Columns, table: Table, i: int, s: Search) -> None:
-    """Limits of each feature: those of the row, and no farther than the best answer costs."""
+def limit_moves(trees: Trees, columns: Columns, table: Table, i: int, s: Search) -> None:
+    """Limits of each feature: those of the row, and no farther than the best answer costs; and the slots within."""
     r, x, cost = s.region, table.rows[i], s.best[0]
     reach = np.sqrt(cost) if columns.norm == 2.0 else cost
     r.counts[LIMITS] += 1
@@ -110,6 +105,8 @@ def limit_moves(columns: Columns, table: Table, i: int, s: Search) -> None:
             if columns.whole[f]:
                 low, high = np.ceil(low), np.floor(high)
         r.least[f], r.most[f] = low, high
+    r.costs[LIMIT] = cost
+    make_slots(trees, columns, table, i, s.free, r)
 
 
 @compiled
@@ -130,7 +127,9 @@ def push(
     for p in range(count):
         s.feature[node, p], s.low[node, p], s.high[node, p] = s.parent[p], s.parent_low[p], s.parent_high[p]
     s.feature[node, count], s.low[node, count], s.high[node, count] = f, start, stop
-    s.moved[node], s.left[node], s.last[node], s.cost[node], s.group[node] = count + 1, left, s.rank[f], total, group
+    s.moved[node], s.left[node], s.cost[node], s.group[node] = count + 1, left, total, group
+    for word in range(len(s.parent_closed)):
+        s.closed[node, word] = s.parent_closed[word]
     s.state[NODES] += 1
 
 
@@ -161,20 +160,22 @@ def split(columns: Columns, table: Table, i: int, node: int, s: Search) -> None:
             break
     for p in range(count):
         s.parent[p], s.parent_low[p], s.parent_high[p] = s.feature[node, p], s.low[node, p], s.high[node, p]
-    group, left, last, upwards = s.group[node], s.left[node], s.last[node], s.parent_low[at] > x[f]
+    for word in range(len(s.parent_closed)):
+        s.parent_closed[word] = s.closed[node, word]
+    group, left, upwards = s.group[node], s.left[node], s.parent_low[at] > x[f]
     for turn in range(2):
         above_it = (turn == 0) == upwards  # the far side first
         start = max(s.parent_low[at], middle) if above_it else s.parent_low[at]
         stop = s.parent_high[at] if above_it else min(s.parent_high[at], below(middle))
         if columns.whole[f]:
             start, stop = np.ceil(start), np.floor(stop)
-        push_split(columns, table, i, count, at, start, stop, left, last, group, s)
+        push_split(columns, table, i, count, at, start, stop, left, group, s)
 
 
 @compiled
 def push_split(
-    columns: Columns, table: Table, i: int, count: int, at: int, start: float, stop: float, left: int, last: int,
-    group: int, s: Search,
+    columns: Columns, table: Table, i: int, count: int, at: int, start: float, stop: float, left: int, group: int,
+    s: Search,
 ) -> None:  # fmt: skip
     """The parent with another range of one of its features."""
     node, x, total = s.state[NODES], table.rows[i], 0.0
@@ -190,7 +191,9 @@ def push_split(
         s.feature[node, p], s.low[node, p], s.high[node, p] = f, low, high
         total = joined(columns, total, cost_of(columns, f, x[f], min(max(x[f], low), high)))
     if total < s.best[0]:
-        s.moved[node], s.left[node], s.last[node], s.cost[node], s.group[node] = count, left, last, total, group
+        s.moved[node], s.left[node], s.cost[node], s.group[node] = count, left, total, group
+        for word in range(len(s.parent_closed)):
+            s.closed[node, word] = s.parent_closed[word]
         s.state[NODES] += 1
 
 

@@ -176,7 +176,7 @@ def steady_changes(
         s.best[0] = np.inf
         if width >= 1.0:
             s.best[0] = least * least if columns.norm == 2.0 else least
-        limit_moves(columns, table, i, s)
+        limit_moves(trees, columns, table, i, s)
     return fewer_changes(trees, aims, table, i, row, work)
 
 

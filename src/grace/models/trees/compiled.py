@@ -10,7 +10,7 @@ from grace.models.compiled import Bools, Floats, Ints, compiled
 
 
 class Uses(NamedTuple):
-    """Which of T trees split on which of d features; S pairs of them."""
+    """Which of T trees split on which of d features, S pairs of them, and at which thresholds."""
 
     begins: Ints  # (T + 1,) where the features of each tree begin
     features: Ints  # (S,)
