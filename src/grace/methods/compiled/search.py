@@ -18,7 +18,7 @@ from grace.methods.compiled.lines import Columns, Table, cost_of
 from grace.methods.compiled.polish import FINALISTS, STRONGEST, Work, distance, margin_of, pull_back_both_ways, tighten
 from grace.models.compiled import BLOCK, Floats, Layers, activate, compiled, inlined, largest_first
 
-CLOSER = 3  # how often values of the last feature are tried, each time closer to the best one
+CLOSER = 5  # how often values of the last feature are tried, each time closer to the best one
 
 
 @compiled
