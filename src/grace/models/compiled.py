@@ -10,6 +10,15 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from grace.models.vectors import (
+    COLUMNS,
+    LANES,
+    times_activations_2,
+    times_activations_4,
+    times_block,
+    times_block_4,
+)
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -27,6 +36,12 @@ def compiled(function: F) -> F:
 def inlined(function: F) -> F:
     """The same for a function that is called from compiled code alone, and becomes part of it."""
     return _jit(function, inline="always")
+
+
+def embedded(function: F) -> F:
+    """The same for a short function, whose machine code becomes part of its callers': to pass it the arrays of a
+    network would take longer than what it does."""
+    return _jit(function, no_cfunc_wrapper=True, forceinline=True)
 
 
 def _jit(function: F, **options: Any) -> F:
@@ -52,6 +67,7 @@ class Layers(NamedTuple):
     negative: Floats  # and for the positive ones
     last: Floats  # (scores, units of the last hidden layer), the weights of the last layer
     biases: Floats  # of the units of the later layers
+    zeros: Floats  # (widest layer,)
     leak: Floats  # (H,) the slope below zero
     steepest: Floats  # (features,) a bound on the slope of any score, or difference of scores, along each number
 
@@ -90,6 +106,7 @@ def layers_of(
         negative=np.minimum(weights, 0.0),
         last=np.ascontiguousarray(later[-1][0]) if later else np.zeros((0, 0)),
         biases=np.concatenate([np.zeros(0), *(b for _, b in later)]),
+        zeros=np.zeros(widths.max()),
         leak=np.zeros(len(later)) if leak is None else np.asarray(leak, dtype=np.float64),
         steepest=(1 if len(steepest) == 1 else 2) * steepest.max(axis=0),
     )
@@ -113,7 +130,7 @@ def first_layer(net: Layers, row: Floats, values: Floats) -> None:
                 out[u] += row[j] * weights[u]
 
 
-@compiled
+@embedded
 def move_feature(net: Layers, values: Floats, j: int, old: float, new: float) -> None:
     """Update the pre-activations of the first layer for a new value of one feature."""
     out, begin = values[: net.widths[0]], net.begins[j]
@@ -127,7 +144,7 @@ def move_feature(net: Layers, values: Floats, j: int, old: float, new: float) ->
             out[u] += step * weights[u]
 
 
-@compiled
+@embedded
 def forward(net: Layers, values: Floats) -> None:
     """All later layers from the pre-activations of the first; the scores come last."""
     # indices into slices need no test for being negative, so that loops over them use vector instructions
@@ -136,73 +153,61 @@ def forward(net: Layers, values: Floats) -> None:
         width, leak = net.widths[layer + 1], net.leak[layer]
         units, out = values[begin:after], values[after:end]
         biases = net.biases[after - net.widths[0] : end - net.widths[0]]
-        for q in range(width):
-            out[q] = biases[q]
         if layer == len(net.leak) - 1:
             for k in range(width):
                 weights, total = net.last[k], 0.0
                 for u in range(len(units)):
                     value = units[u]
                     total += (value if value > 0.0 else leak * value) * weights[u]
-                out[k] += total
+                out[k] = biases[k] + total
             return
-        at = net.offsets[layer]
-        for u in range(len(units)):
-            value = units[u] if units[u] > 0.0 else leak * units[u]
-            if value != 0.0:
-                weights = net.weights[at : at + width]
-                for q in range(width):
-                    out[q] += value * weights[q]
+        push(net, layer, units, units, leak, biases, out)
+
+
+@inlined
+def push(net: Layers, layer: int, values: Floats, side: Floats, leak: float, begin: Floats, out: Floats) -> None:
+    """What a hidden layer makes of values, themselves where `side` is positive, else `leak` times as large: their
+    products with the weights to the next layer, added to `begin`. The last vectors may overlap with those before."""
+    width, at, q = len(out), net.offsets[layer], 0
+    if width >= 4 * LANES:
+        while q < width:
+            times_activations_4(out, min(q, width - 4 * LANES), begin, values, side, leak, net.weights, at, width)
+            q += 4 * LANES
+    elif width >= 2 * LANES:
+        while q < width:
+            times_activations_2(out, min(q, width - 2 * LANES), begin, values, side, leak, net.weights, at, width)
+            q += 2 * LANES
+    else:
+        for q in range(width):
+            out[q] = begin[q]
+        for u in range(len(values)):
+            value, weights = values[u] if side[u] > 0.0 else leak * values[u], net.weights[at : at + width]
+            for q in range(width):
+                out[q] += value * weights[q]
             at += width
 
 
 @compiled
 def forward_block(net: Layers, values: Floats, active: Floats, rows: int) -> None:
     """All later layers of some rows from the pre-activations (units, BLOCK) of the first; the scores come last. Rows
-    are the fast axis: no step depends on the data. Four units of the next layer are computed together, from the
-    activations of two units of the layer at a time, so that each is loaded for four sums, and a sum stored half as
-    often. `active` (widest layer, BLOCK) is room for the activations of a layer."""
+    are the fast axis: no step depends on the data. Rows beyond the last, up to a whole number of vectors, are computed,
+    too. `active` (widest layer, BLOCK) is room for the activations of a layer."""
     for layer in range(len(net.leak)):
         begin, after, width, leak = net.units[layer], net.units[layer + 1], net.widths[layer + 1], net.leak[layer]
-        count, biases = after - begin, net.biases[after - net.widths[0] :]
+        count, bias, at = after - begin, after - net.widths[0], net.offsets[layer]
         for u in range(count):
             unit, out = values[begin + u], active[u]
             for c in range(rows):
                 out[c] = unit[c] if unit[c] > 0.0 else leak * unit[c]
-        for q in range(0, width - width % 4, 4):
-            o0, o1, o2, o3 = values[after + q], values[after + q + 1], values[after + q + 2], values[after + q + 3]
-            bias, at = biases[q : q + 4], net.offsets[layer] + q
-            for c in range(rows):
-                o0[c], o1[c], o2[c], o3[c] = bias[0], bias[1], bias[2], bias[3]
-            for u in range(0, count - count % 2, 2):
-                a, b = active[u], active[u + 1]
-                v, w = net.weights[at : at + 4], net.weights[at + width : at + width + 4]
-                v0, v1, v2, v3, w0, w1, w2, w3 = v[0], v[1], v[2], v[3], w[0], w[1], w[2], w[3]
-                for c in range(rows):
-                    x, y = a[c], b[c]
-                    o0[c] += x * v0 + y * w0
-                    o1[c] += x * v1 + y * w1
-                    o2[c] += x * v2 + y * w2
-                    o3[c] += x * v3 + y * w3
-                at += 2 * width
-            if count % 2 == 1:
-                a, v = active[count - 1], net.weights[at : at + 4]
-                v0, v1, v2, v3 = v[0], v[1], v[2], v[3]
-                for c in range(rows):
-                    x = a[c]
-                    o0[c] += x * v0
-                    o1[c] += x * v1
-                    o2[c] += x * v2
-                    o3[c] += x * v3
-        for q in range(width - width % 4, width):
-            out, at = values[after + q], net.offsets[layer] + q
-            for c in range(rows):
-                out[c] = biases[q]
-            for u in range(count):
-                a, weight = active[u], net.weights[at]
-                for c in range(rows):
-                    out[c] += a[c] * weight
-                at += width
+        for c in range(0, rows, COLUMNS):
+            for q in range(0, width, 4 if width >= 4 else 1):
+                if width >= 4:  # the last four may overlap with those before
+                    p = min(q, width - 4)
+                    times_block_4(
+                        values, after + p, c, net.biases, bias + p, active, count, net.weights, at + p, width
+                    )  # fmt: skip
+                else:
+                    times_block(values, after + q, c, net.biases, bias + q, active, count, net.weights, at + q, width)
 
 
 @compiled
@@ -245,6 +250,22 @@ def dot(a: Floats, b: Floats) -> float:
     for u in range(len(a)):
         total += a[u] * b[u]
     return total
+
+
+@inlined
+def largest_first(keys: Floats, order: Ints, count: int, most: int) -> int:
+    """The indices of the largest of the first keys, falling, into `order`; equal ones by index. How many there are."""
+    size = 0
+    for index in range(count):
+        key = keys[index]
+        if size < most or key > keys[order[size - 1]]:
+            size = min(size + 1, most)
+            place = size - 1
+            while place > 0 and keys[order[place - 1]] < key:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = index
+    return size
 
 
 @compiled

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grace.models.compiled import Floats, Ints, Layers, compiled, inlined, sort_by
+from grace.models.compiled import Floats, Ints, Layers, compiled, inlined, push, sort_by
 
 
 class Scratch(NamedTuple):
@@ -63,16 +63,7 @@ def through(net: Layers, layer: int, side: Floats, change: Floats, out: Floats) 
                 total += (change[u] if units[u] > 0.0 else leak * change[u]) * weights[u]
             out[k] = total
         return
-    for q in range(following):
-        out[q] = 0.0
-    at = net.offsets[layer]
-    for u in range(width):
-        moved = change[u] if units[u] > 0.0 else leak * change[u]
-        if moved != 0.0:
-            weights = net.weights[at : at + following]
-            for q in range(following):
-                out[q] += moved * weights[q]
-        at += following
+    push(net, layer, change[:width], units, leak, net.zeros, out[:following])
 
 
 @inlined

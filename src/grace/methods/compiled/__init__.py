@@ -25,6 +25,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grace.methods.compiled.beam import SAMPLES
+from grace.methods.compiled.first_level import FOLLOWED_FIRST
 from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Lines, Table
 from grace.methods.compiled.local import Background, local_work
@@ -70,7 +72,7 @@ def search_compiled(problem: Problem, walks: bool) -> Tensor:
     found, better, further = rows.copy(), rows.copy(), cache(lambda: walk_arrays(problem))
 
     def answer(arrays: Arrays, a: int, b: int, work: Work) -> None:
-        search_rows(*arrays, a, b, options.most, options.nearest, options.tolerance, found, work)
+        search_rows(*arrays, a, b, options.most, options.nearest, options.tolerance, found[a:b], work)
         better[a:b] = found[a:b]
         if walks and (options.nearest or ((found[a:b] != rows[a:b]).sum(axis=1) != 1).any()):
             own = own_walk_workspace(problem, arrays[0], *further())
@@ -232,7 +234,7 @@ def section_of(net: Layers) -> int:
 
 def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
     units, classes, pieces = int(net.units[-1]), int(net.widths[-1]), section_of(net)
-    moves = int(np.maximum(np.diff(columns.begins), 2).sum())
+    moves = max(int(np.maximum(np.diff(columns.begins), 2).sum()), FOLLOWED_FIRST * SAMPLES)
     lines = Lines(
         scratch(net),
         np.empty(pieces),
@@ -246,7 +248,8 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         states=np.empty((2, BEAM, d)),
         sets=np.empty((2, BEAM, max(most, 1)), dtype=np.int64),
         starts=np.empty((FINALISTS + STRONGEST, d)),
-        top=np.empty(2 * BEAM),
+        worth=np.empty(BEAM * d),
+        finalists=np.empty(FINALISTS + STRONGEST, dtype=np.int64),
         layers=np.empty((BEAM, units)),
         margin=np.empty((BEAM, d)),
         value=np.empty((BEAM, d)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.compiled.goal import CompiledGoal, margin_at
-from grace.methods.compiled.lines import Columns, Table, nearest_value
+from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.polish import BEAM, Work, margin_of
 from grace.models.compiled import (
     BLOCK,
@@ -13,32 +13,42 @@ from grace.models.compiled import (
     Ints,
     Layers,
     compiled,
-    forward,
     forward_block,
     inlined,
+    largest_first,
     move_feature,
-    sort_by,
 )
 
-FOLLOWED = 6  # features of a state that are followed along their lines
+FOLLOWED = 6  # features of a state that are tried at values between the ends of their ranges,
+SAMPLES = 10  # at so many values each
+ASCENT = 16  # values of each changed feature that are tried when a state is improved
 
 
 @inlined
 def ascend(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, now: int, size: int, work: Work
 ) -> None:
-    """Coordinate ascent: each changed feature of a state in turn takes the value with the best margin on its line."""
+    """Coordinate ascent: each changed feature of a state in turn takes the value with the best margin of some on its
+    line."""
     state, x = work.states[now, b], table.rows[i]
+    margin = margin_of(net, goal, table, i, state, work)
     for place in range(size):
         j = work.sets[now, b, place]
         old = state[j]
-        margin = margin_of(net, goal, table, i, state, work)
         move_feature(net, work.first, j, old, x[j])
-        forward(net, work.first)
-        _, _, best, where = nearest_value(
-            net, goal, columns, table, i, j, work.first, np.inf, margin, np.inf, np.inf, np.inf, work.lines
-        )
-        state[j] = where if best > margin + 1e-9 else old
+        number = columns.begins[j + 1] == columns.begins[j]
+        for closer in range(2 if number else 1):
+            if number:
+                count = add_samples(columns, table, i, j, ASCENT, closer, state[j], 0, work)
+            else:
+                count = add_ends(columns, table, i, j, 0, work)
+            for begin in range(0, count, BLOCK):
+                some = min(BLOCK, count - begin)
+                margins_of_moves(net, goal, table, i, work.first, begin, some, work)
+                for c in range(some):
+                    if work.moved_margin[c] > margin + 1e-9:
+                        margin, state[j] = work.moved_margin[c], work.moved_to[begin + c]
+        move_feature(net, work.first, j, x[j], state[j])
 
 
 @inlined
@@ -50,23 +60,64 @@ def allowed(table: Table, i: int, j: int, used: Ints, size: int) -> bool:
     return table.free[i, j] and clashes == 0
 
 
+@inlined
+def add_ends(columns: Columns, table: Table, i: int, j: int, count: int, work: Work) -> int:
+    """Moves of feature j to the ends of its range, or to every other category, after those that there are; returns how
+    many there are then."""
+    x, first, last = table.rows[i, j], columns.begins[j], columns.begins[j + 1]
+    for c in range(first, max(last, first + 2)):
+        new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
+        if new != x and table.low[i, j] <= new <= table.high[i, j]:
+            work.moved[count], work.moved_to[count] = j, new
+            count += 1
+    return count
+
+
+@inlined
+def add_samples(
+    columns: Columns, table: Table, i: int, j: int, samples: int, closer: int, best: float, count: int, work: Work
+) -> int:
+    """Moves of number j to values between the ends of its range, or so many times closer to the best one of these,
+    after those moves that there are; returns how many there are then."""
+    x, low, high, last = table.rows[i, j], table.low[i, j], table.high[i, j], np.nan
+    if closer > 0:  # between the values beside it
+        step = 0.5 * (high - low) * (2.0 / (samples + 1.0)) ** closer
+        low, high = max(low, best - step), min(high, best + step)
+    for place in range(samples):
+        new = low + (high - low) * ((place + 1.0) / (samples + 1.0))
+        if columns.whole[j]:
+            new = np.rint(new)
+        if new != x and new != last and low <= new <= high:
+            work.moved[count], work.moved_to[count] = j, new
+            count += 1
+        last = new
+    return count
+
+
 @compiled
 def try_ends(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, used: Ints, size: int, work: Work
 ) -> None:
-    """The best margin that each further feature brings to a state at the ends of its range or among its categories."""
-    x, margin, value, count = table.rows[i], work.margin[b], work.value[b], 0
+    """The best margin that each further feature brings to a state among its categories, or at the end of its range
+    where it brought most alone."""
+    x, margin, count = table.rows[i], work.margin[b], 0
     for j in range(len(x)):
         margin[j] = -np.inf
         if work.tried[j] and allowed(table, i, j, used, size):
-            first, last = columns.begins[j], columns.begins[j + 1]
-            for c in range(first, max(last, first + 2)):
-                new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
-                if last == first and (new < x[j]) != (work.end[j] < x[j]):
-                    continue
-                if new != x[j] and table.low[i, j] <= new <= table.high[i, j]:
-                    work.moved[count], work.moved_to[count] = j, new
-                    count += 1
+            begun = count
+            count = add_ends(columns, table, i, j, count, work)
+            if columns.begins[j + 1] == columns.begins[j] and count == begun + 2:
+                low, high = work.moved_to[begun], work.moved_to[begun + 1]
+                if low < x[j] < high:
+                    work.moved_to[begun] = low if work.end[j] < x[j] else high
+                    count = begun + 1
+    best_moves(net, goal, table, i, b, count, work)
+
+
+@inlined
+def best_moves(net: Layers, goal: CompiledGoal, table: Table, i: int, b: int, count: int, work: Work) -> None:
+    """Try single moves of a state; where the margin is better than what is known of a feature, it is kept."""
+    margin, value = work.margin[b], work.value[b]
     for begin in range(0, count, BLOCK):
         size = min(BLOCK, count - begin)
         margins_of_moves(net, goal, table, i, work.layers[b], begin, size, work)
@@ -82,19 +133,30 @@ def margins_of_moves(
 ) -> None:
     """The margins after each of up to BLOCK single moves of row i from a state whose pre-activations are `start`; those
     of the moves are left in `block`."""
-    hidden, values, trial = len(net.leak), work.block, work.lines.trial
-    scores = net.units[hidden]
     for c in range(size):
-        j, new = work.moved[begin + c], work.moved_to[begin + c]
-        at = net.begins[j]
-        if at >= 0:
-            before, after = net.tables[at + np.int64(table.rows[i, j])], net.tables[at + np.int64(new)]
-            for u in range(len(before)):
-                values[u, c] = start[u] + (after[u] - before[u])
-        else:
-            weights, step = net.first[j], new - table.rows[i, j]
-            for u in range(len(weights)):
-                values[u, c] = start[u] + step * weights[u]
+        place_move(net, table, i, start, work.moved[begin + c], work.moved_to[begin + c], c, work)
+    margins_of_block(net, goal, i, size, work)
+
+
+@inlined
+def place_move(net: Layers, table: Table, i: int, start: Floats, j: int, new: float, c: int, work: Work) -> None:
+    """The first layer after a move of feature j of row i from a state whose pre-activations are `start`, into a column
+    of `block`."""
+    values, at = work.block, net.begins[j]
+    if at >= 0:
+        before, after = net.tables[at + np.int64(table.rows[i, j])], net.tables[at + np.int64(new)]
+        for u in range(len(before)):
+            values[u, c] = start[u] + (after[u] - before[u])
+    else:
+        weights, step = net.first[j], new - table.rows[i, j]
+        for u in range(len(weights)):
+            values[u, c] = start[u] + step * weights[u]
+
+
+@inlined
+def margins_of_block(net: Layers, goal: CompiledGoal, i: int, size: int, work: Work) -> None:
+    """The margins of the states whose first layers are the columns of `block`."""
+    values, trial, scores = work.block, work.lines.trial, net.units[len(net.leak)]
     forward_block(net, values, work.active, size)
     for c in range(size):
         for k in range(len(trial)):
@@ -102,46 +164,22 @@ def margins_of_moves(
         work.moved_margin[c] = margin_at(goal, i, trial, 0, len(trial))
 
 
-@inlined
-def follow(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, useful: float, tolerance: float,
-    work: Work,
-) -> None:  # fmt: skip
-    """The best margins anywhere on the lines of those numbers that bring most to a state at the ends of their ranges,
-    unless they reach the goal there; lines whose margins are all below what is useful are left out."""
-    d, margin = table.rows.shape[1], work.margin[b]
-    for j in range(d):
-        work.order[j] = j
-    sort_by(margin, -1.0, work.order, d)
-    for place in range(min(FOLLOWED, d)):
-        j = work.order[place]
-        if -np.inf < margin[j] < tolerance:
-            follow_line(net, goal, columns, table, i, b, j, useful, work)
-
-
 @compiled
-def follow_line(
-    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, j: int, useful: float, work: Work
+def follow(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, tolerance: float, work: Work
 ) -> None:
-    """The best margin anywhere on the line that feature j, if it is a number, brings to a state."""
-    if columns.begins[j + 1] == columns.begins[j]:
-        _, _, best, where = nearest_value(
-            net, goal, columns, table, i, j, work.layers[b], np.inf, max(useful, work.margin[b, j]), np.inf, np.inf,
-            np.inf, work.lines,
-        )  # fmt: skip
-        if best > work.margin[b, j]:
-            work.margin[b, j], work.value[b, j] = best, where
-
-
-@inlined
-def keep_top(top: Floats, value: float) -> None:
-    """Insert a value among the largest ones, which fall."""
-    place = len(top) - 1
-    if value > top[place]:
-        while place > 0 and top[place - 1] < value:
-            top[place] = top[place - 1]
-            place -= 1
-        top[place] = value
+    """Try those numbers that bring most to a state at the ends of their ranges at values between them, too, unless they
+    reach the goal there."""
+    margin, value, d = work.margin[b], work.value[b], table.rows.shape[1]
+    some = largest_first(margin, work.order, d, FOLLOWED)
+    for closer in range(2):
+        count = 0
+        for place in range(some):
+            j = work.order[place]
+            inside = closer == 0 or table.low[i, j] < value[j] < table.high[i, j]
+            if -np.inf < margin[j] < tolerance and columns.begins[j + 1] == columns.begins[j] and inside:
+                count = add_samples(columns, table, i, j, SAMPLES, closer, value[j], count, work)
+        best_moves(net, goal, table, i, b, count, work)
 
 
 @inlined

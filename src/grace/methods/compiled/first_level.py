@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.compiled.beam import keep_top, margins_of_moves
+from grace.methods.compiled.beam import SAMPLES, add_ends, add_samples, best_moves, margins_of_moves
 from grace.methods.compiled.goal import CompiledGoal, margin_at
 from grace.methods.compiled.lines import Columns, Table, cost_of, margin_of_line, nearest_value
 from grace.methods.compiled.polish import BEAM, Work
-from grace.models.compiled import BLOCK, Floats, Layers, activate, inlined, sort_by
+from grace.models.compiled import BLOCK, Floats, Layers, activate, inlined, largest_first, sort_by
 
 FOLLOWED_FIRST = 12  # features that are followed along their lines where no single change answers
 TRIED = 64  # features beyond level one, by how much each brings alone
@@ -62,12 +62,8 @@ def try_single_moves(
     x, count, best = table.rows[i], 0, -np.inf
     for j in range(len(x)):
         work.margin[0, j] = work.rising[j] = work.falling[j] = -np.inf
-        first, last = columns.begins[j], columns.begins[j + 1]
-        for c in range(first, max(last, first + 2) if table.free[i, j] else first):
-            new = columns.choices[c] if last > first else (table.low[i, j] if c == first else table.high[i, j])
-            if new != x[j] and table.low[i, j] <= new <= table.high[i, j]:
-                work.moved[count], work.moved_to[count] = j, new
-                count += 1
+        if table.free[i, j]:
+            count = add_ends(columns, table, i, j, count, work)
     for begin in range(0, count, BLOCK):
         size = min(BLOCK, count - begin)
         margins_of_moves(net, goal, table, i, work.layers[0], begin, size, work)
@@ -93,44 +89,38 @@ def try_single_moves(
 
 @inlined
 def follow_first(net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, work: Work) -> None:
-    """Follow the lines of a row that no single change answers where they may lead into the first beam, those with the
-    largest bounds first."""
-    d, margin = table.rows.shape[1], work.margin[0]
-    for place in range(BEAM):
-        work.top[place] = -np.inf
+    """Where no single change answers a row, try the numbers whose bounds say that they may bring most at values between
+    the ends of their ranges, too."""
+    d = table.rows.shape[1]
     for j in range(d):
-        work.order[j], work.gain[j] = j, max(work.rising[j], work.falling[j]) if table.free[i, j] else -np.inf
-        keep_top(work.top[:BEAM], margin[j])
-    sort_by(work.gain, -1.0, work.order, d)
-    for place in range(min(FOLLOWED_FIRST, d)):
-        j, useful = work.order[place], max(work.top[BEAM - 1], margin[work.order[place]])
-        if work.gain[j] > useful and columns.begins[j + 1] == columns.begins[j]:
-            _, _, best, where = nearest_value(
-                net, goal, columns, table, i, j, work.layers[0], np.inf, useful, np.inf, work.rising[j],
-                work.falling[j], work.lines,
-            )  # fmt: skip
-            if best > margin[j]:
-                margin[j], work.value[0, j] = best, where
-                keep_top(work.top[:BEAM], best)
+        work.gain[j] = max(work.rising[j], work.falling[j])
+        if not table.free[i, j] or work.gain[j] <= work.margin[0, j] or columns.begins[j + 1] > columns.begins[j]:
+            work.gain[j] = -np.inf
+    some = largest_first(work.gain, work.order, d, FOLLOWED_FIRST)
+    for closer in range(2):
+        count = 0
+        for place in range(some):
+            j = work.order[place]
+            inside = closer == 0 or table.low[i, j] < work.value[0, j] < table.high[i, j]
+            if work.gain[j] > -np.inf and inside:
+                count = add_samples(columns, table, i, j, SAMPLES, closer, work.value[0, j], count, work)
+        best_moves(net, goal, table, i, 0, count, work)
 
 
 @inlined
 def first_beam(table: Table, i: int, work: Work) -> int:
     """The states with one change whose margins are best; returns how many."""
     d = table.rows.shape[1]
-    for j in range(d):
-        work.order[j] = j
-    sort_by(work.margin[0], -1.0, work.order, d)
-    width = 0
-    while width < min(BEAM, d) and work.margin[0, work.order[width]] > -np.inf:
+    some, width = largest_first(work.margin[0], work.order, d, min(max(BEAM, TRIED if d > TRIED else 0), d)), 0
+    while width < min(BEAM, some) and work.margin[0, work.order[width]] > -np.inf:
         j = work.order[width]
         for c in range(d):
             work.states[0, width, c] = table.rows[i, c]
         work.states[0, width, j] = work.value[0, j]
         work.sets[0, width, 0] = j
         width += 1
-    for place in range(d):
-        j = work.order[place]
-        work.tried[j] = place < TRIED
-        work.end[j] = work.value[0, j]
+    for j in range(d):
+        work.tried[j], work.end[j] = d <= TRIED, work.value[0, j]
+    for place in range(some):
+        work.tried[work.order[place]] = True
     return width

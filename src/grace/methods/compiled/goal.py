@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grace.models.compiled import Floats, Ints, compiled, inlined
+from grace.models.compiled import Floats, Ints, compiled, embedded, inlined
 
 RANGE, FLIP, AGAINST = 0, 1, 2
 BISECTIONS = 60
@@ -27,7 +27,7 @@ class CompiledGoal(NamedTuple):
     shift: Floats  # (classes,) what probabilities add to the scores
 
 
-@compiled
+@embedded
 def margin_at(goal: CompiledGoal, i: int, scores: Floats, at: int, classes: int) -> float:
     """The margin of the scores of row i that begin at a place: the best of the classes that count as an answer."""
     if goal.kind == RANGE:

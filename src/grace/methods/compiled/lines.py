@@ -26,6 +26,7 @@ from grace.models.compiled import (
     Ints,
     Layers,
     compiled,
+    embedded,
     forward,
     inlined,
     move_feature,
@@ -76,7 +77,7 @@ class Lines(NamedTuple):
     until: Floats  # (classes,) NaN if there is none
 
 
-@compiled
+@embedded
 def cost_of(columns: Columns, j: int, old: float, new: float) -> float:
     """What changing feature j costs."""
     if old == new:
@@ -84,14 +85,14 @@ def cost_of(columns: Columns, j: int, old: float, new: float) -> float:
     return columns.weight[j] * (abs(new - old) / columns.spread[j] if columns.magnitude[j] else 1.0)
 
 
-@compiled
+@embedded
 def decimal_step(columns: Columns, j: int) -> float:
     """The distance of decimal numbers with the usual digits."""
     digits = min(columns.digits[j], 0) if columns.whole[j] else columns.digits[j]
     return TENS[max(-digits, 0)] / TENS[max(digits, 0)]
 
 
-@compiled
+@embedded
 def is_usual(columns: Columns, j: int, value: float) -> bool:
     """Whether a value is a decimal number with the usual digits."""
     digits = min(columns.digits[j], 0) if columns.whole[j] else columns.digits[j]
@@ -141,7 +142,7 @@ def said_within(columns: Columns, j: int, x: float, near: float, far: float) -> 
     return np.nan if columns.whole[j] else 0.5 * (near + far)
 
 
-@compiled
+@embedded
 def margin_with(
     net: Layers, goal: CompiledGoal, i: int, start: Floats, j: int, old: float, new: float, lines: Lines
 ) -> float:
@@ -162,7 +163,7 @@ def margin_of_line(net: Layers, goal: CompiledGoal, i: int, start: Floats, lines
     return largest_margin(goal, i, start[scores:], lines.values[scores:], lines.above, lines.below)
 
 
-@compiled
+@embedded
 def nearest_value(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, j: int, start: Floats, limit: float,
     useful: float, tolerance: float, rising: float, falling: float, lines: Lines,
@@ -170,25 +171,11 @@ def nearest_value(
     """The nearest value of feature j with which row i reaches the goal, and its cost; then the best margin on the line,
     and where. `start` are the pre-activations with the row's own value. What costs more than `limit` is left out, and
     so is a line whose margins are all below what is `useful`; `rising` and `falling` bound those above and below the
-    row's value, and are infinite if no bounds are known. NaN where there is no value, and for the nearest one if
-    the tolerance is infinite, which looks for the best margin alone."""
+    row's value, and are infinite if no bounds are known. NaN where there is no value."""
     x, best, best_value = table.rows[i, j], -np.inf, np.nan
     found, cost = np.nan, limit
     if columns.begins[j + 1] > columns.begins[j]:
-        for c in range(columns.begins[j], columns.begins[j + 1]):
-            code = columns.choices[c]
-            if code == x or code < table.low[i, j] or code > table.high[i, j]:
-                continue
-            if cost_of(columns, j, x, code) > limit:
-                continue
-            margin = margin_with(net, goal, i, start, j, x, code, lines)
-            if margin > best:
-                best, best_value = margin, code
-            if margin >= tolerance:
-                price = cost_of(columns, j, x, code)
-                if price < cost or (np.isnan(found) and price <= cost):
-                    found, cost = code, price
-        return found, cost, best, best_value
+        return nearest_choice(net, goal, columns, table, i, j, start, limit, tolerance, lines)
     unit, scores, classes = columns.weight[j] / columns.spread[j], net.units[len(net.leak)], lines.scores.shape[1]
     for side in range(2):
         direction = 1.0 if side == 0 else -1.0
@@ -215,12 +202,11 @@ def nearest_value(
             margin, value = best_on_line(goal, columns, i, j, x, direction, max(begin, 0.0), count, lines)
             if margin > best:
                 best, best_value = margin, value
-            if tolerance < np.inf:
-                value = nearest_on_line(
-                    net, goal, columns, i, j, start, x, direction, max(begin, 0.0), count, complete, tolerance, lines
-                )
-                if not np.isnan(value) and not abs(value - x) >= abs(nearest - x):
-                    nearest = value
+            value = nearest_on_line(
+                net, goal, columns, i, j, start, x, direction, max(begin, 0.0), count, complete, tolerance, lines
+            )
+            if not np.isnan(value) and not abs(value - x) >= abs(nearest - x):
+                nearest = value
             if complete:
                 break
             last = count - 1
@@ -228,6 +214,26 @@ def nearest_value(
             price = cost_of(columns, j, x, nearest)
             if price < cost or (np.isnan(found) and price <= cost):
                 found, cost = nearest, price
+    return found, cost, best, best_value
+
+
+@compiled
+def nearest_choice(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, j: int, start: Floats, limit: float,
+    tolerance: float, lines: Lines,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """`nearest_value` of a category."""
+    x, found, cost, best, best_value = table.rows[i, j], np.nan, limit, -np.inf, np.nan
+    for c in range(columns.begins[j], columns.begins[j + 1]):
+        code = columns.choices[c]
+        price = cost_of(columns, j, x, code)
+        if code == x or code < table.low[i, j] or code > table.high[i, j] or price > limit:
+            continue
+        margin = margin_with(net, goal, i, start, j, x, code, lines)
+        if margin > best:
+            best, best_value = margin, code
+        if margin >= tolerance and (price < cost or (np.isnan(found) and price <= cost)):
+            found, cost = code, price
     return found, cost, best, best_value
 
 

@@ -24,6 +24,7 @@ from grace.models.compiled import (
     Layers,
     activate,
     compiled,
+    embedded,
     forward,
     inlined,
     move_feature,
@@ -31,7 +32,7 @@ from grace.models.compiled import (
 )
 
 BEAM = 8
-FINALISTS = 8  # sets of features that the search polishes since they should cost least,
+FINALISTS = 10  # sets of features that the search polishes since they should cost least,
 STRONGEST = 2  # and since their margins are best
 EXHAUSTIVE = 10  # up to so many changes every subset is tried
 
@@ -43,7 +44,8 @@ class Work(NamedTuple):
     states: Floats  # (2, BEAM, d) of this level and the next
     sets: Ints  # (2, BEAM, k) the features that are changed in each
     starts: Floats  # (FINALISTS + STRONGEST, d) rows that have been polished
-    top: Floats  # (2 BEAM,) the best margins of this level, falling
+    worth: Floats  # (BEAM d,) how promising each further move of each state is,
+    finalists: Ints  # (FINALISTS + STRONGEST,) and the most promising ones
     layers: Floats  # (BEAM, units) pre-activations of each state
     margin: Floats  # (BEAM, d) the best margin found by one more move,
     value: Floats  # and its value
@@ -68,7 +70,7 @@ class Work(NamedTuple):
     end: Floats  # (d,) and the value of each whose margin was best at level one
 
 
-@compiled
+@embedded
 def distance(columns: Columns, row: Floats, other: Floats) -> float:
     """The norm of the costs of all changes."""
     total = 0.0
@@ -263,7 +265,7 @@ def tighten(
     return least
 
 
-@compiled
+@inlined
 def polish_row(
     net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, row: Floats, tolerance: float, work: Work
 ) -> float:

@@ -13,7 +13,7 @@ from grace.methods.compiled.goal import FLIP, RANGE, CompiledGoal, margin_at, ma
 from grace.methods.compiled.lines import ROUNDING, Columns, Table, cost_of, margin_of_line, margin_with
 from grace.methods.compiled.polish import Work, differing, distance, margin_of, polish_row, smallest_subset
 from grace.methods.compiled.runs import Run, better_run, inside_run, is_wider, wholes_needed
-from grace.methods.compiled.search import search_row
+from grace.methods.compiled.search import search_rows
 from grace.methods.steady import DEEPER, INSIDE, STEADY, TURNS, WHOLE
 from grace.models.compiled import Floats, Layers, activate, compiled, forward, inlined, move_feature
 from grace.models.compiled_lines import walk
@@ -224,7 +224,8 @@ def steady_changes(
     if width >= 1.0 or differing(x, row, work.features) < count:
         return width < 1.0
     least = distance(columns, x, row)
-    begun = search_row(net, goal, columns, table, i, most, False, tolerance, work.found, work)
+    found = work.found.reshape((1, len(x)))
+    begun = search_rows(net, goal, columns, table, i, i + 1, most, False, tolerance, found, work)
     for turn in range(min(begun, OTHERS)):
         for j in range(len(x)):
             work.found[j] = work.starts[turn, j]
