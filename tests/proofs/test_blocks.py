@@ -10,8 +10,9 @@ from test_compiled_proofs import ODDITIES, make_odd, problem_of
 from grace.proofs.certificate import network_of
 from grace.proofs.compiled import aims_of, proof_arrays
 from grace.proofs.compiled.blocks import POINTS, majorise_block
-from grace.proofs.compiled.majorant import default_shares, load, majorise, prepare
-from grace.proofs.compiled.rows import begin_row, search
+from grace.proofs.compiled.limits import begin_row
+from grace.proofs.compiled.majorant import default_shares, keep, load, majorise, prepare
+from grace.proofs.compiled.rows import search
 from grids import explainer_of
 
 
@@ -21,7 +22,7 @@ def test_a_block_has_the_values_of_its_points(seed: int, count: int) -> None:
     """Shares at random or at an end, limits from nothing to all of the first layer."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(rng.normal(size=(40, 9)), columns=[f"n{j}" for j in range(9)])
-    explainer = explainer_of(frame, seed, hidden=((13, 11), (8, 8), (3, 20))[seed % 3])
+    explainer = explainer_of(frame, seed, hidden=((13, 11), (8, 8), (3, 20), (7,))[seed % 4])
     make_odd(explainer, ODDITIES[seed % 2 :: 2], seed)
     problem = problem_of(explainer, frame.head(1))
     network = network_of(problem)
@@ -31,7 +32,8 @@ def test_a_block_has_the_values_of_its_points(seed: int, count: int) -> None:
     bound, points = work.bound, work.block.points
     for q in range(aims.plus.shape[1]):
         load(net, bound, aims.plus[0, q], aims.minus[0, q], aims.sign[0, q])
-        default_shares(net, bound)
+        keep(net, bound)
+        default_shares(net, bound, work.start)
         chosen = rng.random(len(bound.shares)) < 0.7
         bound.shares[chosen] = rng.choice([0.0, 1.0, rng.random()], chosen.sum())
         prepare(net, bound)

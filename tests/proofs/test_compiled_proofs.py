@@ -22,8 +22,9 @@ from grace.problem.goal import Against, Flip
 from grace.problem.problem import Problem
 from grace.proofs.certificate import FOUND, OPEN, PROVEN, network_of, prove
 from grace.proofs.compiled import aims_of, proof_arrays, prove_compiled
+from grace.proofs.compiled.limits import begin_row
 from grace.proofs.compiled.lines import is_single_change_excluded, line_work
-from grace.proofs.compiled.rows import CHANGED, CHILDREN, LEFT, NEXT, OPENED, Search, begin_row, search
+from grace.proofs.compiled.rows import CHANGED, CHILDREN, LEFT, NEXT, OPENED, Search, search
 from grace.proofs.compiled.tree import examine, make_child
 from grace.proofs.prover import prove_batched
 from grids import explainer_of, grid

@@ -3,10 +3,12 @@
 aims      goals as functionals of the scores
 blocks    majorants at many points at once
 boxes     whether functionals stay below zero everywhere in a box
+limits    limits of the units of the network over a node
 lines     single changes, by exact lines instead of branch and bound
 majorant  convex majorants of a network over a node, which add up by feature
 points    the functionals at points of a node, and candidates for answers
-rows      the ways in which a row may change, and limits of the units
+rows      the ways in which a row may change
+terms     the bound of a node: terms of its changed features and open ways
 tree      branch and bound of a row
 """
 
@@ -29,8 +31,9 @@ from grace.models.relu import ReluNetwork
 from grace.problem.cancellation import check_cancelled
 from grace.problem.problem import Problem
 from grace.proofs.compiled.aims import aims_of
+from grace.proofs.compiled.limits import begin_row
 from grace.proofs.compiled.lines import LineWork, is_single_change_excluded, line_work
-from grace.proofs.compiled.rows import LEFT, NODES, STUCK, Aims, Search, begin_row, search
+from grace.proofs.compiled.rows import LEFT, NODES, STUCK, Aims, Search, search
 from grace.proofs.compiled.tree import CANDIDATE, CLOSED, advance
 from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts
 

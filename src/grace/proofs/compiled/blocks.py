@@ -1,4 +1,4 @@
-"""Majorants of networks with two hidden layers at many points at once, in compiled code.
+"""Majorants of networks with at most two hidden layers at many points at once, in compiled code.
 
 The same values as `majorant.majorise`, but for rounding. Points stand side by side, so that a weight is read once for
 all of them and sums over units are kept in vectors of points; units that add nothing are left out.
@@ -19,7 +19,7 @@ LANES = 32  # a number of points is rounded up to a multiple of it, so that loop
 
 
 class Block(NamedTuple):
-    """Points, and arrays to work with; one set per thread. The last two hidden layers have h and m units."""
+    """Points, and arrays to work with; one set per thread. The first layer has h units, and a second one m."""
 
     points: Floats  # (h, P) of the first layer
     terms: Floats  # (2 h + 4, P) bounds of units after their ReLU,
@@ -29,22 +29,22 @@ class Block(NamedTuple):
 
 
 def block(net: Layers) -> Block:
-    h, m = (int(net.widths[0]), int(net.widths[1])) if len(net.leak) == 2 else (0, 0)
+    h, m = (int(net.widths[0]), int(net.widths[1])) if len(net.leak) <= 2 else (0, 0)
     rows, wide = 2 * h + TOGETHER, POINTS + 8  # rows of a power of two would share lines of the cache
     return Block(
         points=np.zeros((h, wide)),
         terms=np.zeros((rows, wide)),
         rows=np.zeros(rows, dtype=np.int64),
-        sums=np.zeros((m + 16, wide)),
+        sums=np.zeros((m, wide)),
         values=np.zeros(wide),
     )
 
 
 @inlined
-def add_terms(bound: Majorant, block: Block, h: int, lower: bool, wide: int) -> int:
-    """The bounds of the units of the first layer at all points, for the upper or for the lower bounds of the second
-    one; returns how many rows there are, a multiple of `TOGETHER`."""
-    k, count = bound.coefficients[4 if lower else 0 :], 0
+def add_terms(bound: Majorant, block: Block, h: int, wide: int) -> int:
+    """The bounds of the units of the first layer at all points; returns how many rows there are, a multiple of
+    `TOGETHER`."""
+    k, count = bound.coefficients, 0
     for u in range(h):
         r, s, t, low = k[RELU, u], k[SLOPE, u], k[CONSTANT, u], k[LOWER, u]
         z = block.points[u, :wide]
@@ -74,13 +74,13 @@ def add_terms(bound: Majorant, block: Block, h: int, lower: bool, wide: int) -> 
 
 
 @inlined
-def multiply_terms(bound: Majorant, block: Block, begin: int, end: int, count: int, wide: int) -> None:
-    """Add the products of terms and weights to the sums of some units of the second layer."""
+def multiply_terms(bound: Majorant, block: Block, count: int, wide: int) -> None:
+    """Add the products of terms and weights to the sums of the kept units."""
     weights, rows, terms = bound.weights, block.rows, block.terms
     for n in range(0, count, TOGETHER):
         a, b, c, d = weights[rows[n]], weights[rows[n + 1]], weights[rows[n + 2]], weights[rows[n + 3]]
         ta, tb, tc, td = terms[n, :wide], terms[n + 1, :wide], terms[n + 2, :wide], terms[n + 3, :wide]
-        for q in range(begin, end):
+        for q in range(bound.kept[0]):
             wa, wb, wc, wd, sums = a[q], b[q], c[q], d[q], block.sums[q, :wide]
             for p in range(len(sums)):
                 sums[p] += wa * ta[p] + wb * tb[p] + wc * tc[p] + wd * td[p]
@@ -89,20 +89,26 @@ def multiply_terms(bound: Majorant, block: Block, begin: int, end: int, count: i
 @compiled
 def majorise_block(net: Layers, bound: Majorant, block: Block, count: int) -> None:
     """The majorants of the functional, without its constant, at the first points of a block."""
-    h, m, ups, second = net.widths[0], bound.blocks[1], bound.blocks[0], net.units[1]
-    wide = (count + LANES - 1) // LANES * LANES
-    for q in range(m):
+    h, wide = net.widths[0], (count + LANES - 1) // LANES * LANES
+    values = block.values[:wide]
+    for p in range(len(values)):
+        values[p] = bound.constant[0]
+    for u in range(h):
+        after, before, z = bound.parts[0, u], bound.parts[1, u] + bound.parts[2, u], block.points[u, :wide]
+        if after != 0.0:
+            for p in range(len(values)):
+                values[p] += after * max(z[p], 0.0) + before * z[p]
+        elif before != 0.0:
+            for p in range(len(values)):
+                values[p] += before * z[p]
+    if bound.kept[0] == 0:
+        return
+    for q in range(bound.kept[0]):
         sums = block.sums[q, :wide]
         for p in range(len(sums)):
             sums[p] = bound.bias[q]
-    multiply_terms(bound, block, 0, ups, add_terms(bound, block, h, False, wide), wide)
-    multiply_terms(bound, block, ups, m, add_terms(bound, block, h, True, wide), wide)
-    values, k = block.values[:wide], bound.coefficients[:, second : second + m]
-    for p in range(len(values)):
-        values[p] = 0.0
-    for q in range(m):
-        sums, sign = block.sums[q, :wide], bound.sign[q]
-        r, s, t = (sign * k[RELU, q], sign * k[SLOPE, q], sign * k[CONSTANT, q]) if q < ups else (
-            0.0, sign * k[LOWER, q], 0.0)  # fmt: skip
+    multiply_terms(bound, block, add_terms(bound, block, h, wide), wide)
+    for q in range(bound.kept[0]):
+        sums, factor = block.sums[q, :wide], bound.factor[q]
         for p in range(len(values)):
-            values[p] += r * max(sums[p], 0.0) + s * sums[p] + t
+            values[p] += factor * max(sums[p], 0.0)

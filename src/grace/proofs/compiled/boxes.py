@@ -24,6 +24,7 @@ from grace.problem.goal import Against, Between, Flip
 from grace.problem.problem import Problem
 from grace.proofs.boxes import FAILS, HOLDS, OUT_OF_WORK, UNDECIDED, BoxChecker, Checked
 from grace.proofs.compiled.aims import aims_of
+from grace.proofs.compiled.limits import begin_row
 from grace.proofs.compiled.points import lowest_at_point
 from grace.proofs.compiled.rows import (
     CHANGED,
@@ -38,7 +39,6 @@ from grace.proofs.compiled.rows import (
     WAYS,
     Aims,
     Search,
-    begin_row,
     search,
 )
 from grace.proofs.compiled.tree import examine, make_child

@@ -29,10 +29,8 @@ def lowest_at_point(net: Layers, aims: Aims, i: int, s: Search) -> tuple[int, fl
 
 @inlined
 def lowest_in_middle(net: Layers, aims: Aims, i: int, s: Search) -> int:
-    """The functional of the current group that is lowest in the middle of a node."""
-    begin: int = aims.groups[s.state[GROUP]]
-    if aims.groups[s.state[GROUP] + 1] == begin + 1:
-        return begin
+    """The functional of the current group that is lowest in the middle of a node, whose pre-activations are left in
+    `values`."""
     for u in range(net.widths[0]):
         s.values[u] = s.base[u]
     forward(net, s.values)
