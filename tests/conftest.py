@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,24 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything reads Triton: its kernels then run without a GPU
 settings.register_profile("shared", deadline=None)  # a slow moment of a shared machine is no defect
 settings.load_profile("shared")
+MANY = 1000  # tests, before which everything is compiled
 CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Before a run of many tests, compile all that they need: each worker begins with other parts, and finds those of
+    the others in the cache."""
+    worker = getattr(session.config, "workerinput", {}).get("workerid", "gw0")
+    if len(session.items) < MANY:
+        return
+    from grace.methods import compiled, trees
+    from grace.proofs import compiled as proofs
+    from grace.proofs.compiled import boxes
+
+    parts = [*(partial(compiled.ready, part) for part in compiled.PARTS), proofs.ready, boxes.ready]
+    parts += [trees.ready, trees.ready_steady]
+    for ready in parts[:: 1 if int(worker[2:]) % 2 == 0 else -1]:
+        ready()
 
 
 @pytest.fixture(scope="module")

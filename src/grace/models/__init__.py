@@ -4,7 +4,8 @@ base                Model, the protocol; wrapping finds the kind of a user's obj
 network             the paper's network; torch wraps any torch module
 scaling             a user's encode function as factors and offsets; one_hot, the one of categories
 relu                a ReLU network as a function of the features; gpu_layout and kernels are for GPUs
-compiled            ReLU networks in compiled code; compiled_lines, exact lines along single features
+compiled            ReLU networks in compiled code; compiled_lines, exact lines along single features; vectors are
+                    products with weights, and compile_lock lets one process compile for others
 predictor           any black box with `predict`; finite_differences are its gradients, array_questions asks it faster
 estimators          scikit-learn; to_torch turns linear models and perceptrons into layers
 preprocessing       what stands in front of an estimator in a pipeline, column by column

@@ -45,6 +45,7 @@ from grace.methods.compiled.walk_arrays import (
     walk_workspace,
 )
 from grace.methods.compiled.walks import improve_rows, walk_rows
+from grace.models.compile_lock import alone
 from grace.models.compiled import BLOCK, Layers, layers_of
 from grace.models.compiled_lines import scratch
 from grace.models.relu import relu_network
@@ -165,12 +166,13 @@ def all_ready() -> None:
 
 @contextmanager
 def compiling(what: str) -> Iterator[None]:
-    """Report it if compiling within this context takes long."""
+    """Report it if compiling within this context takes long. Processes that need the same compile it once."""
     notice = f"compiling the {what} for this machine, which is done once and takes a minute or two"
     timer = threading.Timer(PATIENCE, log.warning, [notice])
     timer.start()
     try:
-        yield
+        with alone(what):
+            yield
     finally:
         timer.cancel()
 
