@@ -347,7 +347,8 @@ def test_the_command(tmp_path) -> None:
 def test_a_tiny_change_counts_where_the_class_depends_on_it() -> None:
     """A tree may split just above zero, as those of LightGBM do."""
     frame = pd.DataFrame({"a": [0.0, 0.0, 1.0, 2.0] * 10, "b": [0.0, 1.0, 2.0, 3.0] * 10})
-    model = DecisionTreeClassifier(max_depth=1).fit(frame[["a", "b"]], frame.a > 0)
+    model = DecisionTreeClassifier(max_depth=1, random_state=2).fit(frame[["a", "b"]], frame.a > 0)
+    assert model.tree_.feature[0] == 0
     model.tree_.threshold[0] = 1e-30
     task = task_of("tiny", model, frame.assign(y=frame.a > 0), frame.assign(y=frame.a > 0).head(2), target="y")
     tiny = task.rows + np.array([[1e-20, 1e-20], [1e-20, 0.5]])

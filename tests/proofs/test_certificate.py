@@ -250,6 +250,7 @@ def test_relu_network_is_the_model() -> None:
 
 
 def test_a_users_sequential_is_a_relu_network() -> None:
+    torch.manual_seed(0)
     frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=list("abc"))
     single = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Dropout(), nn.Linear(5, 1))
     model = grace.wrap(single, classes=["no", "yes"], outputs="logits")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba.core.types import unliteral
 
 from grace.models.vectors import (
     COLUMNS,
@@ -22,6 +23,7 @@ from grace.models.vectors import (
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+plain_type: Callable[[Any], Any] = unliteral
 F = TypeVar("F", bound=Callable[..., object])
 BLOCK = 64  # rows whose layers are computed together
 
@@ -47,6 +49,12 @@ def embedded(function: F) -> F:
 def _jit(function: F, **options: Any) -> F:
     options |= {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}, "_nrt": False}
     made: Any = numba.njit(**options)(function)
+    template = made.get_call_template
+
+    def without_constants(args: Any, named: Any) -> Any:
+        return template([plain_type(a) for a in args], {name: plain_type(a) for name, a in named.items()})
+
+    made.get_call_template = without_constants  # else it is compiled once more for each constant that is passed to it
     with suppress(RuntimeError):  # nowhere may be written to: then every process compiles anew
         made.enable_caching()
     return cast(F, made)

@@ -297,7 +297,8 @@ def goal_arrays(goal: Goal, net: Layers) -> CompiledGoal:
     """The goal in terms of the scores of the compiled network."""
     none = np.zeros(0)
     if isinstance(goal, Between):
-        return CompiledGoal(RANGE, NOWHERE, goal.low.numpy(), goal.high.numpy(), goal.scale, -np.inf, none)
+        low, high = np.ascontiguousarray(goal.low.numpy()), np.ascontiguousarray(goal.high.numpy())
+        return CompiledGoal(RANGE, NOWHERE, low, high, goal.scale, -np.inf, none)
     assert isinstance(goal, Flip | Against)
     target = goal.original if isinstance(goal, Flip) else goal.wanted
     if net.widths[-1] == 1:  # two classes

@@ -225,7 +225,8 @@ def steady_changes(
         return width < 1.0
     least = distance(columns, x, row)
     found = work.found.reshape((1, len(x)))
-    begun = search_rows(net, goal, columns, table, i, i + 1, most, False, tolerance, found, work)
+    nearest = most < 0  # never; a constant would have the function compiled once more
+    begun = search_rows(net, goal, columns, table, i, i + 1, most, nearest, tolerance, found, work)
     for turn in range(min(begun, OTHERS)):
         for j in range(len(x)):
             work.found[j] = work.starts[turn, j]
