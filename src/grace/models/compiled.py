@@ -54,6 +54,10 @@ class Layers(NamedTuple):
     biases: Floats  # of the units of the later layers
     leak: Floats  # (H,) the slope below zero
     steepest: Floats  # (features,) a bound on the slope of any score, or difference of scores, along each number
+    group: int  # scores of each network, where several of them stand side by side
+    linear: Floats  # (features, e) of linear functions of the row, whose values come after the scores: their factors,
+    linear_tables: Floats  # (entries, e) what each category adds,
+    linear_bias: Floats  # (e,) and constants
 
 
 def layers_of(
@@ -62,9 +66,10 @@ def layers_of(
     tables: Mapping[int, Floats],
     later: Sequence[tuple[Floats, Floats]],
     leak: Sequence[float] | None = None,
+    networks: int = 1,
 ) -> Layers:
     """Weights (h, features) and biases of the first layer, a table (categories, h) per category, and weights and biases
-    of the later layers."""
+    of the later layers; the scores are those of so many networks."""
     begins = np.full(weight.shape[1], -1, dtype=np.int64)
     count = 0
     for j, table in tables.items():
@@ -91,7 +96,11 @@ def layers_of(
         last=np.ascontiguousarray(later[-1][0]) if later else np.zeros((0, 0)),
         biases=np.concatenate([np.zeros(0), *(b for _, b in later)]),
         leak=np.zeros(len(later)) if leak is None else np.asarray(leak, dtype=np.float64),
-        steepest=(1 if len(steepest) == 1 else 2) * steepest.max(axis=0),
+        steepest=(1 if len(steepest) == networks else 2) * steepest.max(axis=0),
+        group=int(widths[-1]) // networks,
+        linear=np.zeros((weight.shape[1], 0)),
+        linear_tables=np.zeros((len(entries), 0)),
+        linear_bias=np.zeros(0),
     )
 
 
@@ -111,11 +120,54 @@ def first_layer(net: Layers, row: Floats, values: Floats) -> None:
             weights = net.first[j]
             for u in range(len(out)):
                 out[u] += row[j] * weights[u]
+    if len(net.linear_bias) > 0:
+        linear_functions(net, row, values)
+
+
+@compiled
+def linear_functions(net: Layers, row: Floats, values: Floats) -> None:
+    """The values of the linear functions of a row, which come after the scores."""
+    out = values[net.units[-1] : net.units[-1] + len(net.linear_bias)]
+    for u in range(len(out)):
+        out[u] = net.linear_bias[u]
+    for j in range(len(row)):
+        begin = net.begins[j]
+        if begin >= 0:
+            entry = net.linear_tables[begin + np.int64(row[j])]
+            for u in range(len(out)):
+                out[u] += entry[u]
+        else:
+            factors = net.linear[j]
+            for u in range(len(out)):
+                out[u] += row[j] * factors[u]
+
+
+@compiled
+def move_linear(net: Layers, values: Floats, j: int, old: float, new: float) -> None:
+    """Update the values of the linear functions for a new value of one feature."""
+    out, begin = values[net.units[-1] : net.units[-1] + len(net.linear_bias)], net.begins[j]
+    if begin >= 0:
+        before, after = net.linear_tables[begin + np.int64(old)], net.linear_tables[begin + np.int64(new)]
+        for u in range(len(out)):
+            out[u] += after[u] - before[u]
+    else:
+        step, factors = new - old, net.linear[j]
+        for u in range(len(out)):
+            out[u] += step * factors[u]
+
+
+@inlined
+def copy_row(net: Layers, values: Floats, out: Floats) -> None:
+    """Copy the first layer of a row, and the values of its linear functions."""
+    for u in range(net.widths[0]):
+        out[u] = values[u]
+    for u in range(net.units[-1], net.units[-1] + len(net.linear_bias)):
+        out[u] = values[u]
 
 
 @compiled
 def move_feature(net: Layers, values: Floats, j: int, old: float, new: float) -> None:
-    """Update the pre-activations of the first layer for a new value of one feature."""
+    """Update the pre-activations of the first layer, and the linear functions, for a new value of one feature."""
     out, begin = values[: net.widths[0]], net.begins[j]
     if begin >= 0:
         before, after = net.tables[begin + np.int64(old)], net.tables[begin + np.int64(new)]
@@ -125,6 +177,8 @@ def move_feature(net: Layers, values: Floats, j: int, old: float, new: float) ->
         step, weights = new - old, net.first[j]
         for u in range(len(out)):
             out[u] += step * weights[u]
+    if len(net.linear_bias) > 0:
+        move_linear(net, values, j, old, new)
 
 
 @compiled

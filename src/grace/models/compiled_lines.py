@@ -79,8 +79,8 @@ def through(net: Layers, layer: int, side: Floats, change: Floats, out: Floats) 
 def bound_line(
     net: Layers, start: Floats, stop: Floats, target: int, above: Floats, below: Floats, work: Scratch
 ) -> None:
-    """How far each score, or its lead over that of a target class, lies at most above and below the chord of a line:
-    the straight line between its values at both ends, whose pre-activations are `start` and `stop`.
+    """How far each score, or its lead over that of a target class of the same network, lies at most above and below the
+    chord of a line: the straight line between its values at both ends, whose pre-activations are `start` and `stop`.
 
     A ReLU is convex: below its own chord it lies by most where it switches, and above it by no more than what moves its
     ends. Only units that switch, or depend on some that do, add to the bounds."""
@@ -116,7 +116,7 @@ def bound_line(
         up, next_up = next_up, up
         down, next_down = next_down, down
     for k in range(len(above) if hidden > 0 else 0):
-        weights, rivals = net.last[k], net.last[max(target, 0)]
+        weights, rivals = net.last[k], net.last[max(target, 0) + k - k % net.group]
         share, high, low = 1.0 if target >= 0 else 0.0, 0.0, 0.0
         for u in range(len(weights)):
             weight = weights[u] - share * rivals[u]

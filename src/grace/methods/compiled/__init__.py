@@ -5,6 +5,7 @@ lines    the nearest value of a single feature
 polish   an answer made irreducible and near
 profiles all breakpoints of a line
 search   beam search of a row; first_level and beam are its parts
+required rules, typical rows and several networks; required_arrays makes what they read, required_moves tries values
 steady   answers with room around them; runs are the values of a number that reach the goal
 local    the ranking of GRACE-Local, by a logistic model
 walks    GRACE-Gradient and GRACE-Local; walk_arrays makes what they read
@@ -30,6 +31,9 @@ from grace.methods.compiled.lines import Columns, Lines, Table
 from grace.methods.compiled.local import Background, local_work
 from grace.methods.compiled.polish import BEAM, FINALISTS, STRONGEST, Work, polish_rows
 from grace.methods.compiled.profiles import scores_along
+from grace.methods.compiled.required import line_of, room_for
+from grace.methods.compiled.required_arrays import required_layers, with_requirements
+from grace.methods.compiled.required_moves import TRIED_PER_NUMBER
 from grace.methods.compiled.search import search_rows
 from grace.methods.compiled.steady import steady_rows
 from grace.methods.compiled.threads import over_rows
@@ -43,6 +47,7 @@ from grace.methods.compiled.walk_arrays import (
     walk_workspace,
 )
 from grace.methods.compiled.walks import improve_rows, walk_rows
+from grace.methods.requirements import serves
 from grace.models.compiled import BLOCK, Layers, layers_of
 from grace.models.compiled_lines import scratch
 from grace.models.relu import relu_network
@@ -181,9 +186,7 @@ def _over_rows(
 ) -> None:
     """Run a compiled function, one of PARTS, over all rows, on as many threads as torch uses, each with a workspace."""
     ready(part)
-    network = relu_network(problem.model)
-    assert network is not None
-    arrays = problem_arrays(problem, network.compiled)
+    arrays = arrays_of(problem)
     over_rows(len(problem), lambda a, b, work: run(arrays, a, b, work), lambda: make_workspace(arrays[0], arrays[2]))
 
 
@@ -208,9 +211,20 @@ def own_walk_workspace(problem: Problem, net: Layers, coordinates: Coordinates, 
     return work
 
 
+def arrays_of(problem: Problem) -> Arrays:
+    """The arrays of a problem about a network, or about several and with other requirements that are served."""
+    served = serves(problem)
+    if served is None:
+        network = relu_network(problem.model)
+        assert network is not None
+        return problem_arrays(problem, network.compiled)
+    net = required_layers(served)
+    return net, with_requirements(problem, served, net, goal_arrays), *table_arrays(problem)
+
+
 def problem_arrays(problem: Problem, net: Layers) -> Arrays:
     """The network, goal, columns and rows of a problem."""
-    return net, goal_arrays(problem.goal, net), *table_arrays(problem)
+    return net, goal_arrays(problem.goal, int(net.widths[-1])), *table_arrays(problem)
 
 
 def table_arrays(problem: Problem) -> tuple[Columns, Table]:
@@ -232,14 +246,18 @@ def section_of(net: Layers) -> int:
 
 def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
     units, classes, pieces = int(net.units[-1]), int(net.widths[-1]), section_of(net)
-    moves = int(np.maximum(np.diff(columns.begins), 2).sum())
+    functions, targets = len(net.linear_bias), max(net.group, 2)
+    moves = int(np.maximum(np.diff(columns.begins), TRIED_PER_NUMBER).sum())
+    beside = functions + room_for(targets)  # what stands after the scores
     lines = Lines(
         scratch(net),
         np.empty(pieces),
         np.empty((pieces, classes)),
         np.empty(pieces),
-        np.empty(units),
-        *(np.empty(classes) for _ in range(5)),
+        np.empty(units + beside),
+        np.empty(classes + beside),
+        *(np.empty(classes) for _ in range(4)),
+        line_of(functions, targets),
     )
     return Work(
         lines=lines,
@@ -247,7 +265,7 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         sets=np.empty((2, BEAM, max(most, 1)), dtype=np.int64),
         starts=np.empty((FINALISTS + STRONGEST, d)),
         top=np.empty(2 * BEAM),
-        layers=np.empty((BEAM, units)),
+        layers=np.empty((BEAM, units + beside)),
         margin=np.empty((BEAM, d)),
         value=np.empty((BEAM, d)),
         moved=np.empty(moves, dtype=np.int64),
@@ -261,8 +279,8 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         falling=np.empty(d),
         begun=np.empty(d),
         current=np.empty(d),
-        first=np.empty(units),
-        origin=np.empty(units),
+        first=np.empty(units + beside),
+        origin=np.empty(units + beside),
         best=np.empty(d),
         kept=np.empty(d),
         found=np.empty(d),
@@ -288,14 +306,14 @@ def column_arrays(space: Space) -> Columns:
     )
 
 
-def goal_arrays(goal: Goal, net: Layers) -> CompiledGoal:
-    """The goal in terms of the scores of the compiled network."""
+def goal_arrays(goal: Goal, classes: int) -> CompiledGoal:
+    """The goal in terms of the scores of the compiled network; two classes are one score."""
     none = np.zeros(0)
     if isinstance(goal, Between):
         return CompiledGoal(RANGE, NOWHERE, goal.low.numpy(), goal.high.numpy(), goal.scale, -np.inf, none)
     assert isinstance(goal, Flip | Against)
     target = goal.original if isinstance(goal, Flip) else goal.wanted
-    if net.widths[-1] == 1:  # two classes
+    if classes == 1:
         least = np.zeros(1)
         if goal.confidence > 0:
             wanted = 1 - target if isinstance(goal, Flip) else target
@@ -303,7 +321,6 @@ def goal_arrays(goal: Goal, net: Layers) -> CompiledGoal:
         second = target.numpy() == (0 if isinstance(goal, Flip) else 1)
         low, high = np.where(second, least, -np.inf), np.where(second, np.inf, -least)
         return CompiledGoal(RANGE, NOWHERE, low, high, 1.0, -np.inf, none)
-    classes = int(net.widths[-1])
     shift = np.zeros(classes) if goal.shift is None else goal.shift.double().numpy()
     odds = logit(goal.confidence) if goal.confidence > 0 else -np.inf
     kind = FLIP if isinstance(goal, Flip) else AGAINST

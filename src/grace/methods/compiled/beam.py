@@ -7,6 +7,7 @@ import numpy as np
 from grace.methods.compiled.goal import CompiledGoal, margin_at
 from grace.methods.compiled.lines import Columns, Table, nearest_value
 from grace.methods.compiled.polish import BEAM, Work, margin_of
+from grace.methods.compiled.required import linear_after_move
 from grace.models.compiled import (
     BLOCK,
     Floats,
@@ -83,7 +84,7 @@ def margins_of_moves(
     """The margins after each of up to BLOCK single moves of row i from a state whose pre-activations are `start`; those
     of the moves are left in `block`."""
     hidden, values, trial = len(net.leak), work.block, work.lines.trial
-    scores = net.units[hidden]
+    scores, classes = net.units[hidden], net.widths[hidden]
     for c in range(size):
         j, new = work.moved[begin + c], work.moved_to[begin + c]
         at = net.begins[j]
@@ -97,9 +98,12 @@ def margins_of_moves(
                 values[u, c] = start[u] + step * weights[u]
     forward_block(net, values, work.active, size)
     for c in range(size):
-        for k in range(len(trial)):
+        for k in range(classes):
             trial[k] = values[scores + k, c]
-        work.moved_margin[c] = margin_at(goal, i, trial, 0, len(trial))
+        if len(net.linear_bias) > 0:
+            j, new = work.moved[begin + c], work.moved_to[begin + c]
+            linear_after_move(net, start, j, table.rows[i, j], new, trial, classes)
+        work.moved_margin[c] = margin_at(goal, i, trial, 0, classes)
 
 
 @inlined

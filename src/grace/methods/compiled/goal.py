@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from grace.methods.compiled.required import NOTHING, Required, rooms_of_row
 from grace.models.compiled import Floats, Ints, compiled, inlined
 
 RANGE, FLIP, AGAINST = 0, 1, 2
@@ -25,16 +26,21 @@ class CompiledGoal(NamedTuple):
     scale: float  # margins of a RANGE are in units of it
     odds: float  # the logit of the least probability of the winner; -inf if none is asked for
     shift: Floats  # (classes,) what probabilities add to the scores
+    required: Required = NOTHING
 
 
 @compiled
 def margin_at(goal: CompiledGoal, i: int, scores: Floats, at: int, classes: int) -> float:
-    """The margin of the scores of row i that begin at a place: the best of the classes that count as an answer."""
+    """The margin of the scores of row i that begin at a place: the best of the classes that count as an answer. Where
+    more is required, the values of linear functions stand after the scores."""
+    if goal.required.used:
+        rooms = rooms_of_row(goal.required, i, scores, at + classes)
+        return margin_required(goal, i, scores, at, scores, rooms)
     if goal.kind == RANGE:
         return min(scores[at] - goal.low[i], goal.high[i] - scores[at]) / goal.scale
     target, best = goal.target[i], -np.inf
     if goal.kind == AGAINST:
-        return margin_of_class(goal, target, scores, at, classes)
+        return margin_of_class(goal.odds, goal.shift, target, scores, at, classes)
     if goal.odds == -np.inf:  # the best of the other classes leads by most
         first = second = -np.inf
         for k in range(classes):
@@ -45,29 +51,62 @@ def margin_at(goal: CompiledGoal, i: int, scores: Floats, at: int, classes: int)
         return first - max(second, scores[at + target])
     for k in range(classes):
         if k != target:
-            best = max(best, margin_of_class(goal, k, scores, at, classes))
+            best = max(best, margin_of_class(goal.odds, goal.shift, k, scores, at, classes))
     return best
 
 
 @compiled
-def margin_of_class(goal: CompiledGoal, k: int, scores: Floats, at: int, classes: int) -> float:
+def margin_of_class(odds: float, shift: Floats, k: int, scores: Floats, at: int, classes: int) -> float:
     """By how much class k leads, or its probability exceeds the least one, in logits, if that is less."""
     rival = -np.inf
     for c in range(classes):
         if c != k:
             rival = max(rival, scores[at + c])
     lead = scores[at + k] - rival
-    if goal.odds == -np.inf:
+    if odds == -np.inf:
         return lead
     top = -np.inf
     for c in range(classes):
         if c != k:
-            top = max(top, scores[at + c] + goal.shift[c])
+            top = max(top, scores[at + c] + shift[c])
     total = 0.0
     for c in range(classes):
         if c != k:
-            total += np.exp(scores[at + c] + goal.shift[c] - top)
-    return min(lead, scores[at + k] + goal.shift[k] - top - np.log(total) - goal.odds)
+            total += np.exp(scores[at + c] + shift[c] - top)
+    return min(lead, scores[at + k] + shift[k] - top - np.log(total) - odds)
+
+
+@compiled
+def margin_required(goal: CompiledGoal, i: int, scores: Floats, at: int, rooms: Floats, begin: int) -> float:
+    """The margin of the scores of all networks, which begin at a place, and of what else is required, for which `rooms`
+    has a number per class and one for the rules from another place on."""
+    required, best = goal.required, np.inf
+    classes, ruled = len(required.known), rooms[begin + len(required.known)]
+    if goal.kind == RANGE:
+        for m in range(required.networks):
+            score = scores[at + m]
+            best = min(best, min(score - required.low[i, m], required.high[i, m] - score) / goal.scale)
+        if classes > 0:
+            best = min(best, rooms[begin + required.wanted[i]])
+        return min(best, ruled)
+    target, best = goal.target[i], -np.inf
+    for k in range(required.shift.shape[1]):
+        if (k != target) == (goal.kind == FLIP):
+            margin = margin_in_all(goal, k, scores, at)
+            if classes > 0:
+                margin = min(margin, rooms[begin + k])
+            best = max(best, margin)
+    return min(best, ruled)
+
+
+@compiled
+def margin_in_all(goal: CompiledGoal, k: int, scores: Floats, at: int) -> float:
+    """The least margin of class k in any network."""
+    least, shift = np.inf, goal.required.shift
+    classes = shift.shape[1]
+    for m in range(len(shift)):
+        least = min(least, margin_of_class(goal.odds, shift[m], k, scores, at + m * classes, classes))
+    return least
 
 
 @compiled
@@ -75,7 +114,7 @@ def margin_towards(goal: CompiledGoal, i: int, k: int, scores: Floats, at: int, 
     """The margin of class k, or of the range."""
     if goal.kind == RANGE:
         return margin_at(goal, i, scores, at, classes)
-    return margin_of_class(goal, k, scores, at, classes)
+    return margin_of_class(goal.odds, goal.shift, k, scores, at, classes)
 
 
 @compiled
@@ -112,6 +151,8 @@ def part_of_piece(
     threshold: an interval, since the margin is concave there. The first is above the second if there is none."""
     first, last = 0.0, 1.0
     classes = scores.shape[1]
+    if goal.required.used:
+        return part_in_all(goal, i, k, scores, piece, threshold, trial)
     if goal.kind == RANGE:
         near, far = scores[piece, 0], scores[piece + 1, 0]
         first, last = clip(first, last, near - goal.low[i] - threshold * goal.scale,
@@ -126,6 +167,31 @@ def part_of_piece(
             if first > last:
                 return 1.0, 0.0
     if goal.odds == -np.inf:
+        return first, last
+    return confident_part(goal, k, scores, piece, threshold, trial, first, last)
+
+
+@compiled
+def part_in_all(
+    goal: CompiledGoal, i: int, k: int, scores: Floats, piece: int, threshold: float, trial: Floats
+) -> tuple[float, float]:
+    """`part_of_piece` for several networks: where the margin is at least a threshold in each of them."""
+    required, first, last = goal.required, 0.0, 1.0
+    classes = required.shift.shape[1]
+    for m in range(required.networks):
+        if goal.kind == RANGE:
+            near, far, room = scores[piece, m], scores[piece + 1, m], threshold * goal.scale
+            first, last = clip(first, last, near - required.low[i, m] - room, far - required.low[i, m] - room)
+            first, last = clip(first, last, required.high[i, m] - near - room, required.high[i, m] - far - room)
+        for c in range(classes if goal.kind != RANGE else 0):
+            if c != k:
+                one, two = m * classes + k, m * classes + c
+                near = scores[piece, one] - scores[piece, two] - threshold
+                far = scores[piece + 1, one] - scores[piece + 1, two] - threshold
+                first, last = clip(first, last, near, far)
+        if first > last:
+            return 1.0, 0.0
+    if goal.kind == RANGE or goal.odds == -np.inf:
         return first, last
     return confident_part(goal, k, scores, piece, threshold, trial, first, last)
 
@@ -148,7 +214,9 @@ def margin_within(goal: CompiledGoal, k: int, scores: Floats, piece: int, share:
     classes = scores.shape[1]
     for c in range(classes):
         trial[c] = scores[piece, c] + share * (scores[piece + 1, c] - scores[piece, c])
-    return margin_of_class(goal, k, trial, 0, classes)
+    if goal.required.used:
+        return margin_in_all(goal, k, trial, 0)
+    return margin_of_class(goal.odds, goal.shift, k, trial, 0, classes)
 
 
 @compiled
@@ -198,12 +266,19 @@ def border(
 def may_reach(goal: CompiledGoal, i: int, scores: Floats, margins: Floats, piece: int, threshold: float) -> bool:
     """False only if the margin is below a threshold all over a piece, at whose ends the margins are given. That of a
     range with one end is linear; between classes, no class that counts leads the class to leave, or the class to reach
-    does not lead some other: their differences are linear."""
+    does not lead some other: their differences are linear. Of several networks, the first is asked."""
+    required, classes = goal.required, scores.shape[1]
+    if required.used and goal.kind == RANGE:
+        low, high = required.low[i, 0] + threshold * goal.scale, required.high[i, 0] - threshold * goal.scale
+        near, far = scores[piece, 0], scores[piece + 1, 0]
+        return max(near, far) >= low and min(near, far) <= high
+    if required.used:
+        classes = required.shift.shape[1]
     if goal.kind == RANGE:
         two_sided = goal.low[i] > -np.inf and goal.high[i] < np.inf
         return two_sided or max(margins[piece], margins[piece + 1]) >= threshold
     target = goal.target[i]
-    for c in range(scores.shape[1]):
+    for c in range(classes):
         if c != target:
             near = scores[piece, c] - scores[piece, target]
             far = scores[piece + 1, c] - scores[piece + 1, target]
@@ -218,6 +293,8 @@ def may_reach(goal: CompiledGoal, i: int, scores: Floats, margins: Floats, piece
 def largest_margin(goal: CompiledGoal, i: int, near: Floats, far: Floats, above: Floats, below: Floats) -> float:
     """A bound on the margin of row i along a line with these scores at its ends, between which each score, or its lead
     over that of the target, lies no farther above and below its chord than that."""
+    if goal.required.used:
+        return largest_in_all(goal, i, near, far, above, below)
     if goal.kind == RANGE:
         high, low = max(near[0], far[0]) + above[0], min(near[0], far[0]) - below[0]
         return min(high - goal.low[i], goal.high[i] - low) / goal.scale
@@ -226,4 +303,26 @@ def largest_margin(goal: CompiledGoal, i: int, near: Floats, far: Floats, above:
         if c != target:
             one, two = near[c] - near[target], far[c] - far[target]
             best = max(best, max(one, two) + above[c]) if goal.kind == FLIP else min(best, below[c] - min(one, two))
+    return best
+
+
+@compiled
+def largest_in_all(goal: CompiledGoal, i: int, near: Floats, far: Floats, above: Floats, below: Floats) -> float:
+    """`largest_margin` for several networks; rules and ellipsoids only make the margin smaller."""
+    required = goal.required
+    classes, best = required.shift.shape[1], np.inf
+    if goal.kind == RANGE:
+        for m in range(required.networks):
+            high, low = max(near[m], far[m]) + above[m], min(near[m], far[m]) - below[m]
+            best = min(best, min(high - required.low[i, m], required.high[i, m] - low) / goal.scale)
+        return best
+    target, best = goal.target[i], -np.inf if goal.kind == FLIP else np.inf
+    for c in range(classes):
+        if c != target:
+            least = np.inf
+            for m in range(required.networks):
+                at, own = m * classes + c, m * classes + target
+                one, two = near[at] - near[own], far[at] - far[own]
+                least = min(least, max(one, two) + above[at] if goal.kind == FLIP else below[at] - min(one, two))
+            best = max(best, least) if goal.kind == FLIP else min(best, least)
     return best

@@ -17,15 +17,18 @@ from grace.methods.compiled.goal import (
     CompiledGoal,
     largest_margin,
     margin_at,
+    margin_required,
     may_reach,
     part_of_piece,
 )
+from grace.methods.compiled.required import Line, cut_piece, follow_requirements, rooms_on_line
 from grace.models.compiled import (
     Bools,
     Floats,
     Ints,
     Layers,
     compiled,
+    copy_row,
     forward,
     inlined,
     move_feature,
@@ -74,6 +77,7 @@ class Lines(NamedTuple):
     below: Floats  # (classes,)
     since: Floats  # (classes,) the span that reaches the goal up to the current section,
     until: Floats  # (classes,) NaN if there is none
+    required: Line
 
 
 @compiled
@@ -146,8 +150,7 @@ def margin_with(
     net: Layers, goal: CompiledGoal, i: int, start: Floats, j: int, old: float, new: float, lines: Lines
 ) -> float:
     """The margin of row i after feature j moves from an old value, whose pre-activations are `start`, to a new one."""
-    for u in range(net.widths[0]):
-        lines.values[u] = start[u]
+    copy_row(net, start, lines.values)
     move_feature(net, lines.values, j, old, new)
     forward(net, lines.values)
     return margin_at(goal, i, lines.values, net.units[len(net.leak)], net.widths[len(net.leak)])
@@ -200,7 +203,7 @@ def nearest_value(
         if not (reach > 0.0 and reach >= begin and bound >= useful):
             continue
         if bound == np.inf or reach < whole:
-            here = margin_at(goal, i, start, scores, classes)
+            here = margin_at(goal, i, start, scores, classes) if not goal.required.used else np.inf
             if here + reach * net.steepest[j] / goal.scale < useful:
                 continue
             there = margin_with(net, goal, i, start, j, x, x + direction * reach, lines)
@@ -209,6 +212,10 @@ def nearest_value(
         last, nearest = -1, np.nan
         for k in range(len(lines.since)):
             lines.since[k] = np.nan
+        if goal.required.used:
+            room = (tolerance if tolerance < np.inf else 0.0) + ROUNDING
+            targets = 1 if goal.kind == RANGE else net.group
+            follow_requirements(goal.required, net, i, j, start, direction, targets, room, lines.required)
         while True:
             count = walk(net, start, j, direction, reach, lines.places, lines.scores, lines.scratch, last)
             complete = lines.places[count - 1] >= reach
@@ -241,7 +248,9 @@ def best_on_line(
     places, scores, margins, classes = lines.places, lines.scores, lines.margins, lines.scores.shape[1]
     best, value = -np.inf, np.nan
     for p in range(count):
-        margins[p] = margin_at(goal, i, scores[p], 0, classes)
+        margins[p] = margin_on_line(goal, i, scores[p], places[p], lines)
+    if goal.required.used:
+        best, value = best_at_ends(goal, columns, i, j, x, direction, begin, count, lines)
     if not columns.whole[j]:
         for p in range(1, count):
             if margins[p] > best and places[p] >= begin:
@@ -256,9 +265,46 @@ def best_on_line(
             if 0.0 <= share <= 1.0 and whole != x and direction * (whole - x) >= begin:
                 for c in range(classes):
                     lines.trial[c] = scores[p - 1, c] + share * (scores[p, c] - scores[p - 1, c])
-                margin = margin_at(goal, i, lines.trial, 0, classes)
+                margin = margin_on_line(goal, i, lines.trial, direction * (whole - x), lines)
                 if margin > best:
                     best, value = margin, whole
+    return best, value
+
+
+@inlined
+def margin_on_line(goal: CompiledGoal, i: int, scores: Floats, place: float, lines: Lines) -> float:
+    """The margin of the scores at a place on a line."""
+    if goal.required.used:
+        rooms_on_line(goal.required, i, place, lines.required)
+        return margin_required(goal, i, scores, 0, lines.required.rooms, 0)
+    return margin_at(goal, i, scores, 0, lines.scores.shape[1])
+
+
+@compiled
+def best_at_ends(
+    goal: CompiledGoal, columns: Columns, i: int, j: int, x: float, direction: float, begin: float, count: int,
+    lines: Lines,
+) -> tuple[float, float]:  # fmt: skip
+    """The end with the largest margin of the intervals in which all requirements are satisfied, of those within a
+    section of a line."""
+    best, value, required = -np.inf, np.nan, goal.required
+    for k in range(1 if goal.kind == RANGE else required.shift.shape[1]):
+        for side in range(2):
+            end = x + direction * (lines.required.least[k] if side == 0 else lines.required.most[k])
+            if columns.whole[j]:
+                end = np.ceil(end) if (side == 0) == (direction > 0.0) else np.floor(end)
+            place = direction * (end - x)
+            if place > 0.0 and place >= max(begin, lines.places[0]) and place <= lines.places[count - 1]:
+                p = 1
+                while lines.places[p] < place:
+                    p += 1
+                share = (place - lines.places[p - 1]) / (lines.places[p] - lines.places[p - 1])
+                for c in range(lines.scores.shape[1]):
+                    near = lines.scores[p - 1, c]
+                    lines.trial[c] = near + share * (lines.scores[p, c] - near)
+                margin = margin_on_line(goal, i, lines.trial, place, lines)
+                if margin > best:
+                    best, value = margin, end
     return best, value
 
 
@@ -276,7 +322,7 @@ def nearest_on_line(
         reachable = reachable or not np.isnan(lines.since[k])
     if not reachable:
         return nearest
-    targets = 1 if goal.kind == RANGE else lines.scores.shape[1]
+    targets = 1 if goal.kind == RANGE else net.group
     for k in range(targets):
         if goal.kind != RANGE and (k != goal.target[i]) != (goal.kind == FLIP):
             continue
@@ -301,6 +347,8 @@ def nearest_of_class(
         first, last = 1.0, 0.0
         if p + 1 < count and may_reach(goal, i, scores, lines.margins, p, threshold):
             first, last = part_of_piece(goal, i, k, scores, p, threshold, lines.trial)
+            if goal.required.used:
+                first, last = cut_piece(lines.required, k, places[p], places[p + 1], first, last)
         goes_on = first == 0.0 and last >= 0.0
         if not np.isnan(since) and not (goes_on and until == places[p]):
             if until >= begin:

@@ -24,6 +24,7 @@ from grace.models.compiled import (
     Layers,
     activate,
     compiled,
+    copy_row,
     forward,
     inlined,
     move_feature,
@@ -89,8 +90,7 @@ def margin_of(net: Layers, goal: CompiledGoal, table: Table, i: int, row: Floats
     """The margin of a row that differs from row i, whose first layer is `origin`, in few features; its pre-activations
     are left in `first`."""
     x, values = table.rows[i], work.first
-    for u in range(net.widths[0]):
-        values[u] = work.origin[u]
+    copy_row(net, work.origin, values)
     for j in range(len(x)):
         if row[j] != x[j]:
             move_feature(net, values, j, x[j], row[j])

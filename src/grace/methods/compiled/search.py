@@ -16,6 +16,7 @@ from grace.methods.compiled.first_level import first_beam, follow_first, single_
 from grace.methods.compiled.goal import CompiledGoal, margin_at
 from grace.methods.compiled.lines import Columns, Table, cost_of
 from grace.methods.compiled.polish import FINALISTS, STRONGEST, Work, distance, margin_of, pull_back_both_ways, tighten
+from grace.methods.compiled.required_moves import try_required_moves
 from grace.models.compiled import Floats, Layers, activate, compiled, inlined
 
 
@@ -52,7 +53,12 @@ def search_row(
             if level > 2:
                 ascend(net, goal, columns, table, i, b, now, level - 1, work)
             activate(net, work.states[now, b], work.layers[b])
-            try_ends(net, goal, columns, table, i, b, work.sets[now, b], level - 1, work)
+            if goal.required.used:
+                try_required_moves(
+                    net, goal, columns, table, i, b, work.sets[now, b], level - 1, tolerance, work
+                )  # fmt: skip
+            else:
+                try_ends(net, goal, columns, table, i, b, work.sets[now, b], level - 1, work)
             for j in range(table.rows.shape[1]):
                 keep_top(work.top, work.margin[b, j])
         for b in range(width):  # lines that may reach the goal or enter the next beam

@@ -1,0 +1,184 @@
+"""What answers have to satisfy beyond the goal, in compiled code: linear rules, and ellipsoids of typical rows.
+
+Both are functions of the row alone. The values of some linear functions are updated with every change of a feature, as
+the first layer is, and stand after the scores (see `Layers.linear`): the slack of each rule, which must not be negative,
+then for each class the coordinates in which its ellipsoid is the unit ball. After these is room for one number per
+class, how far the row is within the ellipsoid of that class, and one for the rules.
+
+Along a number a slack is linear and a squared distance is a quadratic, so that the values that satisfy everything are
+an interval, computed in closed form.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from grace.models.compiled import Bools, Floats, Ints, Layers, compiled, inlined
+from grace.problem.requirements.consequences import REPAIR
+from grace.schema.rules.keeping import MIN_VIOLATION
+
+SLACK = 2.5e-10  # in spreads: how far below zero rounding may take the slack of a rule that holds
+
+
+class Required(NamedTuple):
+    """Requirements of n rows; `used` if there are any."""
+
+    used: bool
+    functions: int  # linear ones, whose values stand after the scores
+    networks: int  # that have to reach the goal; their scores stand side by side
+    low: Floats  # (n, networks) of a RANGE
+    high: Floats
+    shift: Floats  # (networks, classes) what probabilities add to the scores
+    active: Bools  # (n, rules) which rules apply
+    known: Bools  # (classes,) which have an ellipsoid; empty if none is asked for
+    wanted: Ints  # (n,) the class whose ellipsoid counts for a RANGE
+
+
+class Line(NamedTuple):
+    """How requirements change along a number, as functions of the distance from the row's value; one set per thread."""
+
+    slack: Floats  # (2, rules) constant and slope
+    square: Floats  # (3, classes) of the distance to each class: constant, half the linear and the quadratic factor
+    least: Floats  # (targets,) the interval of distances at which everything is satisfied, for each class or the range;
+    most: Floats  # empty if this is smaller
+    rooms: Floats  # (classes + 1,)
+
+
+NOTHING = Required(
+    False, 0, 1, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0), dtype=np.bool_),
+    np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64),
+)  # fmt: skip
+
+
+def room_for(classes: int) -> int:
+    """How many numbers stand after the linear functions of a row."""
+    return classes + 2
+
+
+def line_of(rules: int, classes: int) -> Line:
+    most = classes + 1
+    return Line(
+        np.empty((2, rules)), np.empty((3, most)), np.empty(most), np.empty(most), np.empty(room_for(classes))
+    )  # fmt: skip
+
+
+@inlined
+def room_of_slacks(violation: float) -> float:
+    """The margin of all rules together: infinite if they hold, else the violation, negative and weighted."""
+    return -REPAIR * violation if violation > 0.0 else np.inf
+
+
+@compiled
+def rooms_of_row(required: Required, i: int, values: Floats, tail: int) -> int:
+    """How far a row, the values of whose linear functions begin at `tail`, is within the ellipsoids, then its margin of
+    the rules, written behind them. Returns where."""
+    rules, classes = required.active.shape[1], len(required.known)
+    begin, violation = tail + required.functions, 0.0
+    for r in range(rules):
+        slack = values[tail + r]
+        if required.active[i, r] and slack < -SLACK:
+            violation += max(-slack, MIN_VIOLATION)
+    size = (required.functions - rules) // classes if classes > 0 else 0
+    for k in range(classes):
+        square = 0.0
+        for u in range(tail + rules + k * size, tail + rules + (k + 1) * size):
+            square += values[u] * values[u]
+        values[begin + k] = 1.0 - np.sqrt(square) if required.known[k] else -1e9
+    values[begin + classes] = room_of_slacks(violation)
+    return begin
+
+
+@compiled
+def rooms_on_line(required: Required, i: int, place: float, line: Line) -> None:
+    """The same at a distance from the row's value on a line."""
+    classes, violation = len(required.known), 0.0
+    for r in range(required.active.shape[1]):
+        slack = line.slack[0, r] + line.slack[1, r] * place
+        if required.active[i, r] and slack < -SLACK:
+            violation += max(-slack, MIN_VIOLATION)
+    for k in range(classes):
+        square = line.square[0, k] + place * (2.0 * line.square[1, k] + place * line.square[2, k])
+        line.rooms[k] = 1.0 - np.sqrt(max(square, 0.0)) if required.known[k] else -1e9
+    line.rooms[classes] = room_of_slacks(violation)
+
+
+@compiled
+def follow_requirements(
+    required: Required, net: Layers, i: int, j: int, start: Floats, direction: float, targets: int, tolerance: float,
+    line: Line,
+) -> None:  # fmt: skip
+    """Prepare the line of number j in a direction, from a row whose layers and linear functions are `start`: for each
+    of so many targets (classes, or one range) the interval in which rules hold, and the row is inside of the ellipsoid
+    by a tolerance."""
+    tail, factors = net.units[-1], net.linear[j]
+    rules, classes = required.active.shape[1], len(required.known)
+    least, most = -np.inf, np.inf
+    for r in range(rules):
+        slack, slope = start[tail + r], direction * factors[r]
+        line.slack[0, r], line.slack[1, r] = slack, slope
+        if required.active[i, r]:
+            if slope > 0.0:
+                least = max(least, -slack / slope)
+            elif slope < 0.0:
+                most = min(most, -slack / slope)
+            elif slack < -SLACK:
+                least, most = np.inf, -np.inf
+    size = (len(factors) - rules) // classes if classes > 0 else 0
+    for k in range(classes):
+        constant, linear, quadratic = 0.0, 0.0, 0.0
+        for u in range(rules + k * size, rules + (k + 1) * size):
+            value, factor = start[tail + u], direction * factors[u]
+            constant += value * value
+            linear += value * factor
+            quadratic += factor * factor
+        line.square[0, k], line.square[1, k], line.square[2, k] = constant, linear, quadratic
+    for k in range(targets):
+        line.least[k], line.most[k] = least, most
+        if classes > 0:
+            at = k if targets > 1 else required.wanted[i]
+            first, last = inside_ball(line.square[0, at], line.square[1, at], line.square[2, at], 1.0 - tolerance)
+            line.least[k], line.most[k] = max(least, first), min(most, last)
+            if not required.known[at]:
+                line.least[k], line.most[k] = np.inf, -np.inf
+
+
+@compiled
+def inside_ball(constant: float, linear: float, quadratic: float, radius: float) -> tuple[float, float]:
+    """Where constant + 2 linear t + quadratic t² is at most a squared radius; the first is larger if nowhere."""
+    beyond = constant - radius * radius
+    if quadratic <= 0.0:
+        return (-np.inf, np.inf) if beyond <= 0.0 else (np.inf, -np.inf)
+    inner = linear * linear - quadratic * beyond
+    if inner < 0.0:
+        return np.inf, -np.inf
+    # the root of larger size first, without cancellation, and the other by their product
+    one = -linear - np.sqrt(inner) if linear > 0.0 else -linear + np.sqrt(inner)
+    two = beyond / one if one != 0.0 else 0.0
+    one /= quadratic
+    return min(one, two), max(one, two)
+
+
+@inlined
+def cut_piece(line: Line, k: int, near: float, far: float, first: float, last: float) -> tuple[float, float]:
+    """The part of a piece of a line, as shares of its length, that is in the interval of target k as well."""
+    length = far - near
+    first, last = max(first, (line.least[k] - near) / length), min(last, (line.most[k] - near) / length)
+    return (first, last) if first <= last else (1.0, 0.0)
+
+
+@compiled
+def linear_after_move(net: Layers, start: Floats, j: int, old: float, new: float, out: Floats, at: int) -> None:
+    """The values of the linear functions of a row, whose layers and linear functions are `start`, after feature j moves
+    from an old value to a new one, written from a place on."""
+    count, begin = len(net.linear_bias), net.begins[j]
+    own = start[net.units[-1] : net.units[-1] + count]
+    if begin >= 0:
+        before, after = net.linear_tables[begin + np.int64(old)], net.linear_tables[begin + np.int64(new)]
+        for u in range(count):
+            out[at + u] = own[u] + (after[u] - before[u])
+    else:
+        step, factors = new - old, net.linear[j]
+        for u in range(count):
+            out[at + u] = own[u] + step * factors[u]

@@ -1,0 +1,77 @@
+"""What one more feature brings to a state of the beam where more is required than the goal, in compiled code.
+
+Beside the ends of its range, a number is tried at the ends of the interval in which all requirements are satisfied, and
+in both directions: a change that brings nothing to the goal may be what makes another one admissible.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grace.methods.compiled.beam import allowed, margins_of_moves
+from grace.methods.compiled.goal import FLIP, RANGE, CompiledGoal
+from grace.methods.compiled.lines import ROUNDING, Columns, Table
+from grace.methods.compiled.polish import Work
+from grace.methods.compiled.required import follow_requirements
+from grace.models.compiled import BLOCK, Ints, Layers, compiled
+
+TRIED_PER_NUMBER = 6  # both ends of the range, and two of an interval to each side
+
+
+@compiled
+def try_required_moves(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, used: Ints, size: int,
+    tolerance: float, work: Work,
+) -> None:  # fmt: skip
+    """The best margin that each further feature brings to a state, and its value."""
+    x, margin, value, count = table.rows[i], work.margin[b], work.value[b], 0
+    for j in range(len(x)):
+        margin[j] = -np.inf
+        if not allowed(table, i, j, used, size):
+            continue
+        for c in range(columns.begins[j], columns.begins[j + 1]):
+            code = columns.choices[c]
+            if code != x[j] and table.low[i, j] <= code <= table.high[i, j]:
+                work.moved[count], work.moved_to[count] = j, code
+                count += 1
+        if columns.begins[j + 1] == columns.begins[j]:
+            count = moves_of_number(net, goal, columns, table, i, j, b, tolerance, count, work)
+    for begin in range(0, count, BLOCK):
+        many = min(BLOCK, count - begin)
+        margins_of_moves(net, goal, table, i, work.layers[b], begin, many, work)
+        for c in range(many):
+            j = work.moved[begin + c]
+            if work.moved_margin[c] > margin[j]:
+                margin[j], value[j] = work.moved_margin[c], work.moved_to[begin + c]
+
+
+@compiled
+def moves_of_number(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, j: int, b: int, tolerance: float,
+    count: int, work: Work,
+) -> int:  # fmt: skip
+    """Append the values of number j that are tried in a state; returns how many moves there are now."""
+    x, low, high, line = table.rows[i, j], table.low[i, j], table.high[i, j], work.lines.required
+    targets = 1 if goal.kind == RANGE else net.group
+    for side in range(2):
+        direction, end = (1.0, high) if side == 0 else (-1.0, low)
+        if direction * (end - x) <= 0.0:
+            continue
+        work.moved[count], work.moved_to[count] = j, end
+        count += 1
+        follow_requirements(
+            goal.required, net, i, j, work.layers[b], direction, targets, tolerance + ROUNDING, line
+        )  # fmt: skip
+        least, most = np.inf, -np.inf
+        for k in range(targets):
+            counts = goal.kind == RANGE or (k != goal.target[i]) == (goal.kind == FLIP)
+            if counts and line.least[k] <= line.most[k]:
+                least, most = min(least, line.least[k]), max(most, line.most[k])
+        for turn in range(2):
+            new = x + direction * (least if turn == 0 else most)
+            if columns.whole[j]:
+                new = np.ceil(new) if (turn == 0) == (direction > 0.0) else np.floor(new)
+            if low <= new <= high and direction * (new - x) > 0.0 and new != end:
+                work.moved[count], work.moved_to[count] = j, new
+                count += 1
+    return count
