@@ -33,8 +33,8 @@ CHUNK_BYTES = 1 << 27
 
 def polish(problem: Problem, contrast: Tensor) -> Tensor:
     """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
-    begun, served = contrast, serves(problem)
-    if is_compiled(problem) or (served is not None and bool(served.rows(problem).all())):
+    begun = contrast
+    if is_compiled(problem) or serves(problem) is not None:
         from grace.methods.compiled import polish_compiled  # numba takes a second to import
 
         contrast = polish_compiled(problem, contrast)

@@ -34,17 +34,10 @@ class Served:
     consequences: Consequences | None
     plausible: PlausibilityModel | None
 
-    def rows(self, problem: Problem) -> Tensor:
-        """Which rows (n,) are served: those that satisfy the rules themselves. In others a rule only applies once one
-        of its features changes."""
-        if self.consequences is None:
-            return torch.ones(len(problem), dtype=torch.bool)
-        return self.consequences.violation(problem.rows) == 0
-
     def active(self, problem: Problem) -> Tensor:
         """Which rules (n, rules) apply to each row: not those about a missing cell, which stays missing."""
         if self.consequences is None:
-            return problem.free[:, :0]
+            return torch.zeros(len(problem), 0, dtype=torch.bool)
         missing = problem.space.missing(problem.rows)
         void = [missing[:, list(rule.columns)].any(dim=1) for rule in self.consequences.rules]
         return ~torch.stack(void, dim=1)

@@ -15,7 +15,7 @@ from grace.methods.line_search import ROUNDING
 from grace.methods.moves import Moves, moves_of
 from grace.methods.observed import is_scanned, nearest_flips
 from grace.methods.polish import is_compiled, polish, trees_of
-from grace.methods.requirements import Served, serves
+from grace.methods.requirements import serves
 from grace.methods.steady import steadied, steadiness
 from grace.methods.walk import both, gradient, is_compiled_walk
 from grace.problem.cancellation import check_cancelled
@@ -35,8 +35,7 @@ def search(problem: Problem) -> Tensor:
     none is found."""
     ensemble = trees_of(problem)
     if not is_compiled(problem) and ensemble is None:
-        served = serves(problem)
-        return beam_search(problem) if served is None else search_required(problem, served)
+        return beam_search(problem) if serves(problem) is None else search_required(problem)
     if ensemble is not None:
         from grace.methods.trees import search_trees  # numba takes a second to import
 
@@ -46,20 +45,16 @@ def search(problem: Problem) -> Tensor:
     return steady_answers(problem, found) if is_steady(problem) else found
 
 
-def search_required(problem: Problem, served: Served) -> Tensor:
-    """The compiled search where more is required than the goal. Rows that it does not serve, or whose answer the model
-    does not confirm, as it may round in another way, have the search on tensors."""
-    found, left = problem.rows.clone(), ~served.rows(problem)
-    index = positions(~left)
-    if len(index):
-        part = problem.select(index)
-        answers = with_walks(part)
-        if is_steady(problem):
-            answers = steadied(part, answers)
-        fits = part.reached(answers) & part.inside(answers).all(dim=1)
-        found[index] = torch.where(fits[:, None], answers, part.rows)
-        left[index] = ~fits & (answers != part.rows).any(dim=1)
-    rest = positions(left)
+def search_required(problem: Problem) -> Tensor:
+    """The compiled search where more is required than the goal; the search on tensors for rows whose answer the model
+    does not confirm, as it may round in another way."""
+    from grace.methods.compiled import search_compiled  # numba takes a second to import
+
+    found = search_compiled(problem, walks=False)
+    if is_steady(problem):
+        found = steadied(problem, found)
+    fits = problem.reached(found) & problem.inside(found).all(dim=1)
+    rest = positions(~fits & (found != problem.rows).any(dim=1))
     if len(rest):
         found[rest] = beam_search(problem.select(rest))
     return found

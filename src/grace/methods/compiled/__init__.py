@@ -257,7 +257,7 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
         np.empty(units + beside),
         np.empty(classes + beside),
         *(np.empty(classes) for _ in range(4)),
-        line_of(functions, targets),
+        line_of(functions, targets, BEAM, d),
     )
     return Work(
         lines=lines,

@@ -32,6 +32,7 @@ class Required(NamedTuple):
     high: Floats
     shift: Floats  # (networks, classes) what probabilities add to the scores
     active: Bools  # (n, rules) which rules apply
+    own: Floats  # (n, rules) the slack of the row itself if it breaks a rule, which then applies once its features change
     known: Bools  # (classes,) which have an ellipsoid; empty if none is asked for
     wanted: Ints  # (n,) the class whose ellipsoid counts for a RANGE
 
@@ -44,30 +45,44 @@ class Line(NamedTuple):
     least: Floats  # (targets,) the interval of distances at which everything is satisfied, for each class or the range;
     most: Floats  # empty if this is smaller
     rooms: Floats  # (classes + 1,)
+    near: Floats  # (BEAM, d) the nearest value of each feature with which a state of the beam reaches the goal,
+    price: Floats  # and what it costs; infinite if there is none
 
 
 NOTHING = Required(
     False, 0, 1, np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0), dtype=np.bool_),
-    np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64),
+    np.zeros((0, 0)), np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64),
 )  # fmt: skip
 
 
 def room_for(classes: int) -> int:
     """How many numbers stand after the linear functions of a row."""
-    return classes + 2
+    return classes + 1
 
 
-def line_of(rules: int, classes: int) -> Line:
-    most = classes + 1
+def line_of(rules: int, classes: int, beam: int, d: int) -> Line:
+    """Room for the lines of so many rules, classes, states of a beam and features."""
     return Line(
-        np.empty((2, rules)), np.empty((3, most)), np.empty(most), np.empty(most), np.empty(room_for(classes))
-    )  # fmt: skip
+        slack=np.empty((2, rules)),
+        square=np.empty((3, classes)),
+        least=np.empty(classes),
+        most=np.empty(classes),
+        rooms=np.empty(room_for(classes)),
+        near=np.empty((beam, d)),
+        price=np.empty((beam, d)),
+    )
 
 
 @inlined
 def room_of_slacks(violation: float) -> float:
     """The margin of all rules together: infinite if they hold, else the violation, negative and weighted."""
     return -REPAIR * violation if violation > 0.0 else np.inf
+
+
+@inlined
+def is_broken(required: Required, i: int, r: int, slack: float) -> bool:
+    """Whether a slack is that of a broken rule that applies: not to a row that broke it as much from the start."""
+    return required.active[i, r] and slack < -SLACK and abs(slack - required.own[i, r]) > SLACK
 
 
 @compiled
@@ -78,7 +93,7 @@ def rooms_of_row(required: Required, i: int, values: Floats, tail: int) -> int:
     begin, violation = tail + required.functions, 0.0
     for r in range(rules):
         slack = values[tail + r]
-        if required.active[i, r] and slack < -SLACK:
+        if is_broken(required, i, r, slack):
             violation += max(-slack, MIN_VIOLATION)
     size = (required.functions - rules) // classes if classes > 0 else 0
     for k in range(classes):
@@ -96,7 +111,7 @@ def rooms_on_line(required: Required, i: int, place: float, line: Line) -> None:
     classes, violation = len(required.known), 0.0
     for r in range(required.active.shape[1]):
         slack = line.slack[0, r] + line.slack[1, r] * place
-        if required.active[i, r] and slack < -SLACK:
+        if is_broken(required, i, r, slack):
             violation += max(-slack, MIN_VIOLATION)
     for k in range(classes):
         square = line.square[0, k] + place * (2.0 * line.square[1, k] + place * line.square[2, k])
@@ -123,7 +138,7 @@ def follow_requirements(
                 least = max(least, -slack / slope)
             elif slope < 0.0:
                 most = min(most, -slack / slope)
-            elif slack < -SLACK:
+            elif is_broken(required, i, r, slack):
                 least, most = np.inf, -np.inf
     size = (len(factors) - rules) // classes if classes > 0 else 0
     for k in range(classes):

@@ -152,7 +152,15 @@ def with_requirements(problem: Problem, served: Served, net: Layers, single: Any
         high=np.ascontiguousarray(np.stack([g.high for g in goals], axis=1)),
         shift=np.stack([g.shift for g in goals]),
         active=np.ascontiguousarray(served.active(problem).numpy()),
+        own=_broken_slacks(problem, net, served),
         known=known,
         wanted=np.ascontiguousarray(wanted),
     )
     return first._replace(required=required)
+
+
+def _broken_slacks(problem: Problem, net: Layers, served: Served) -> Floats:
+    """The slack (n, rules) of each rule that a row breaks; infinite where it breaks none."""
+    rules = 0 if served.consequences is None else len(served.consequences.rules)
+    slack = problem.rows.numpy() @ net.linear[:, :rules] + net.linear_bias[:rules]
+    return np.ascontiguousarray(np.where(slack < 0.0, slack, np.inf))

@@ -10,11 +10,12 @@ import numpy as np
 
 from grace.methods.compiled.beam import allowed, margins_of_moves
 from grace.methods.compiled.goal import FLIP, RANGE, CompiledGoal
-from grace.methods.compiled.lines import ROUNDING, Columns, Table
+from grace.methods.compiled.lines import ROUNDING, Columns, Table, nearest_value
 from grace.methods.compiled.polish import Work
 from grace.methods.compiled.required import follow_requirements
-from grace.models.compiled import BLOCK, Ints, Layers, compiled
+from grace.models.compiled import BLOCK, Ints, Layers, compiled, sort_by
 
+FOLLOWED = 64  # features of a state that are followed along their lines
 TRIED_PER_NUMBER = 6  # both ends of the range, and two of an interval to each side
 
 
@@ -75,3 +76,28 @@ def moves_of_number(
                 work.moved[count], work.moved_to[count] = j, new
                 count += 1
     return count
+
+
+@compiled
+def follow_required(
+    net: Layers, goal: CompiledGoal, columns: Columns, table: Table, i: int, b: int, useful: float, tolerance: float,
+    work: Work,
+) -> None:  # fmt: skip
+    """The nearest value on the line of each further feature with which a state reaches the goal, and the best margin
+    anywhere on it: of those that bring most, unless all margins on a line are below what is useful."""
+    d, margin, line = table.rows.shape[1], work.margin[b], work.lines.required
+    for j in range(d):
+        work.order[j], line.price[b, j] = j, np.inf
+    sort_by(margin, -1.0, work.order, d)
+    for place in range(min(FOLLOWED, d)):
+        j = work.order[place]
+        if margin[j] == -np.inf:
+            continue
+        least = min(tolerance, max(useful, margin[j]))
+        found, cost, best, where = nearest_value(
+            net, goal, columns, table, i, j, work.layers[b], np.inf, least, tolerance, np.inf, np.inf, work.lines
+        )
+        if best > margin[j]:
+            margin[j], work.value[b, j] = best, where
+        if not np.isnan(found):
+            line.near[b, j], line.price[b, j] = found, cost
