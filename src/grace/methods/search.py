@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from grace.methods.backtrack import way_back
+from grace.methods.backtrack import improved_by_way_back, way_back
 from grace.methods.line_search import ROUNDING
 from grace.methods.moves import Moves, moves_of
 from grace.methods.observed import is_scanned, nearest_flips
@@ -48,9 +48,13 @@ def search(problem: Problem) -> Tensor:
 def search_required(problem: Problem) -> Tensor:
     """The compiled search where more is required than the goal; the search on tensors for rows whose answer the model
     does not confirm, as it may round in another way."""
-    from grace.methods.compiled import search_compiled  # numba takes a second to import
+    from grace.methods.compiled import search_required_compiled  # numba takes a second to import
 
-    found = search_compiled(problem, walks=False)
+    found = search_required_compiled(problem)
+    changes = (found != problem.rows).sum(dim=1)
+    left = positions(changes != 1) if problem.prefer == "fewest" else torch.arange(len(found))
+    if len(left) and problem.background is not None:
+        found[left] = improved_by_way_back(problem.select(left), found[left])
     if is_steady(problem):
         found = steadied(problem, found)
     fits = problem.reached(found) & problem.inside(found).all(dim=1)

@@ -5,7 +5,8 @@ lines    the nearest value of a single feature
 polish   an answer made irreducible and near
 profiles all breakpoints of a line
 search   beam search of a row; first_level and beam are its parts
-required rules, typical rows and several networks; required_arrays makes what they read, required_moves tries values
+required rules, typical rows and several networks; required_lines, required_moves, required_polish and required_back
+         are the parts of their search, required_search, and required_arrays makes what they read
 steady   answers with room around them; runs are the values of a number that reach the goal
 local    the ranking of GRACE-Local, by a logistic model
 walks    GRACE-Gradient and GRACE-Local; walk_arrays makes what they read
@@ -33,7 +34,9 @@ from grace.methods.compiled.polish import BEAM, FINALISTS, STRONGEST, Work, poli
 from grace.methods.compiled.profiles import scores_along
 from grace.methods.compiled.required import line_of, room_for
 from grace.methods.compiled.required_arrays import required_layers, with_requirements
+from grace.methods.compiled.required_back import way_back_rows
 from grace.methods.compiled.required_moves import TRIED_PER_NUMBER
+from grace.methods.compiled.required_search import polish_required_rows, search_required_rows
 from grace.methods.compiled.search import search_rows
 from grace.methods.compiled.steady import steady_rows
 from grace.methods.compiled.threads import over_rows
@@ -60,7 +63,7 @@ PIECES = 64  # of a line that are followed at a time, for every unit of the netw
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
-PARTS = ("search", "steady answers", "polish", "walks", "profiles")
+PARTS = ("search", "requirements", "steady answers", "polish", "walks", "profiles")
 W = TypeVar("W")
 NOWHERE = np.zeros(0, dtype=np.int64)
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
@@ -99,6 +102,35 @@ def walk_compiled(problem: Problem, local: bool) -> Tensor:
     return replace_where_reached(problem, problem.rows, torch.from_numpy(found))
 
 
+def search_required_compiled(problem: Problem) -> Tensor:
+    """The same where more is required than the goal; see `methods.requirements`."""
+    found, options = problem.rows.numpy().copy(), walk_options(problem)
+    _over_rows(
+        "requirements",
+        problem,
+        lambda arrays, a, b, work: search_required_rows(
+            *arrays, a, b, options.most, options.nearest, options.tolerance, found, work
+        ),
+        partial(own_workspace, d=found.shape[1], most=problem.max_features),
+    )
+    return torch.from_numpy(found)
+
+
+def way_back_compiled(problem: Problem, found: Tensor, ends: Tensor, usable: Tensor) -> Tensor:
+    """Answers replaced by better ones on the way back from rows (n, starts, d) that are usable (n, starts)."""
+    rows, options = found.numpy().copy(), walk_options(problem)
+    starts = np.ascontiguousarray(ends.numpy()), np.ascontiguousarray(usable.numpy())
+    _over_rows(
+        "requirements",
+        problem,
+        lambda arrays, a, b, work: way_back_rows(
+            *arrays, a, b, *starts, options.most, options.nearest, options.tolerance, rows, work
+        ),
+        partial(own_workspace, d=rows.shape[1], most=problem.max_features),
+    )
+    return torch.from_numpy(rows)
+
+
 def replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
     """Rows replaced by others that differ, are within the limits and reach the goal: the model has the last word, as it
     may round in another way."""
@@ -113,10 +145,13 @@ def replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Ten
 def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
     """Rows that reach the goal, made irreducible and near."""
     rows, tolerance = contrast.numpy().copy(), problem.model.tolerance
+    required = serves(problem) is not None
     _over_rows(
-        "polish",
+        "requirements" if required else "polish",
         problem,
-        lambda arrays, a, b, work: polish_rows(*arrays, a, b, rows, tolerance, work),
+        lambda arrays, a, b, work: (polish_required_rows if required else polish_rows)(
+            *arrays, a, b, rows, tolerance, work
+        ),
         lambda net, columns: own_workspace(net, columns, rows.shape[1], problem.max_features),
     )
     return torch.from_numpy(rows)
@@ -152,6 +187,11 @@ def ready(part: str) -> None:
             improve_rows(net, goal, columns, table, *further, 0, 0, options, rows, walks, work)
         elif part == "steady answers":
             steady_rows(net, goal, columns, table, 0, 0, 1, 1e-6, rows, work)
+        elif part == "requirements":
+            starts = np.zeros((0, 1, 1)), np.zeros((0, 1), dtype=bool)
+            search_required_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
+            way_back_rows(net, goal, columns, table, 0, 0, *starts, 1, False, 1e-6, rows, work)
+            polish_required_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
         elif part == "polish":
             polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
         elif part == "walks":
@@ -250,14 +290,17 @@ def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
     moves = int(np.maximum(np.diff(columns.begins), TRIED_PER_NUMBER).sum())
     beside = functions + room_for(targets)  # what stands after the scores
     lines = Lines(
-        scratch(net),
-        np.empty(pieces),
-        np.empty((pieces, classes)),
-        np.empty(pieces),
-        np.empty(units + beside),
-        np.empty(classes + beside),
-        *(np.empty(classes) for _ in range(4)),
-        line_of(functions, targets, BEAM, d),
+        scratch=scratch(net),
+        places=np.empty(pieces),
+        scores=np.empty((pieces, classes)),
+        margins=np.empty(pieces),
+        values=np.empty(units + beside),
+        trial=np.empty(classes + beside),
+        above=np.empty(classes),
+        below=np.empty(classes),
+        since=np.empty(classes),
+        until=np.empty(classes),
+        required=line_of(functions, targets, BEAM, d),
     )
     return Work(
         lines=lines,

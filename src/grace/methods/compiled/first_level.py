@@ -102,7 +102,7 @@ def follow_first(net: Layers, goal: CompiledGoal, columns: Columns, table: Table
         work.order[j], work.gain[j] = j, max(work.rising[j], work.falling[j]) if table.free[i, j] else -np.inf
         keep_top(work.top[:BEAM], margin[j])
     sort_by(work.gain, -1.0, work.order, d)
-    for place in range(min(FOLLOWED_FIRST, d)):
+    for place in range(d if goal.required.used else min(FOLLOWED_FIRST, d)):
         j, useful = work.order[place], max(work.top[BEAM - 1], margin[work.order[place]])
         if work.gain[j] > useful and columns.begins[j + 1] == columns.begins[j]:
             _, _, best, where = nearest_value(

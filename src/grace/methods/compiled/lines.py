@@ -17,11 +17,11 @@ from grace.methods.compiled.goal import (
     CompiledGoal,
     largest_margin,
     margin_at,
-    margin_required,
     may_reach,
     part_of_piece,
 )
-from grace.methods.compiled.required import Line, cut_piece, follow_requirements, rooms_on_line
+from grace.methods.compiled.required import Line, cut_piece, follow_requirements
+from grace.methods.compiled.required_lines import best_at_ends, margin_on_line
 from grace.models.compiled import (
     Bools,
     Floats,
@@ -248,9 +248,11 @@ def best_on_line(
     places, scores, margins, classes = lines.places, lines.scores, lines.margins, lines.scores.shape[1]
     best, value = -np.inf, np.nan
     for p in range(count):
-        margins[p] = margin_on_line(goal, i, scores[p], places[p], lines)
+        margins[p] = margin_on_line(goal, i, scores[p], places[p], lines.required)
     if goal.required.used:
-        best, value = best_at_ends(goal, columns, i, j, x, direction, begin, count, lines)
+        best, value = best_at_ends(
+            goal, i, columns.whole[j], x, direction, begin, places[:count], scores, lines.trial, lines.required
+        )
     if not columns.whole[j]:
         for p in range(1, count):
             if margins[p] > best and places[p] >= begin:
@@ -265,46 +267,9 @@ def best_on_line(
             if 0.0 <= share <= 1.0 and whole != x and direction * (whole - x) >= begin:
                 for c in range(classes):
                     lines.trial[c] = scores[p - 1, c] + share * (scores[p, c] - scores[p - 1, c])
-                margin = margin_on_line(goal, i, lines.trial, direction * (whole - x), lines)
+                margin = margin_on_line(goal, i, lines.trial, direction * (whole - x), lines.required)
                 if margin > best:
                     best, value = margin, whole
-    return best, value
-
-
-@inlined
-def margin_on_line(goal: CompiledGoal, i: int, scores: Floats, place: float, lines: Lines) -> float:
-    """The margin of the scores at a place on a line."""
-    if goal.required.used:
-        rooms_on_line(goal.required, i, place, lines.required)
-        return margin_required(goal, i, scores, 0, lines.required.rooms, 0)
-    return margin_at(goal, i, scores, 0, lines.scores.shape[1])
-
-
-@compiled
-def best_at_ends(
-    goal: CompiledGoal, columns: Columns, i: int, j: int, x: float, direction: float, begin: float, count: int,
-    lines: Lines,
-) -> tuple[float, float]:  # fmt: skip
-    """The end with the largest margin of the intervals in which all requirements are satisfied, of those within a
-    section of a line."""
-    best, value, required = -np.inf, np.nan, goal.required
-    for k in range(1 if goal.kind == RANGE else required.shift.shape[1]):
-        for side in range(2):
-            end = x + direction * (lines.required.least[k] if side == 0 else lines.required.most[k])
-            if columns.whole[j]:
-                end = np.ceil(end) if (side == 0) == (direction > 0.0) else np.floor(end)
-            place = direction * (end - x)
-            if place > 0.0 and place >= max(begin, lines.places[0]) and place <= lines.places[count - 1]:
-                p = 1
-                while lines.places[p] < place:
-                    p += 1
-                share = (place - lines.places[p - 1]) / (lines.places[p] - lines.places[p - 1])
-                for c in range(lines.scores.shape[1]):
-                    near = lines.scores[p - 1, c]
-                    lines.trial[c] = near + share * (lines.scores[p, c] - near)
-                margin = margin_on_line(goal, i, lines.trial, place, lines)
-                if margin > best:
-                    best, value = margin, end
     return best, value
 
 

@@ -1,9 +1,9 @@
 """What answers have to satisfy beyond the goal, in compiled code: linear rules, and ellipsoids of typical rows.
 
 Both are functions of the row alone. The values of some linear functions are updated with every change of a feature, as
-the first layer is, and stand after the scores (see `Layers.linear`): the slack of each rule, which must not be negative,
-then for each class the coordinates in which its ellipsoid is the unit ball. After these is room for one number per
-class, how far the row is within the ellipsoid of that class, and one for the rules.
+the first layer is, and stand after the scores (see `Layers.linear`): the slack of each rule, which must not be
+negative, then for each class the coordinates in which its ellipsoid is the unit ball. After these is room for one
+number per class, how far the row is within the ellipsoid of that class, and one for the rules.
 
 Along a number a slack is linear and a squared distance is a quadratic, so that the values that satisfy everything are
 an interval, computed in closed form.
@@ -32,7 +32,7 @@ class Required(NamedTuple):
     high: Floats
     shift: Floats  # (networks, classes) what probabilities add to the scores
     active: Bools  # (n, rules) which rules apply
-    own: Floats  # (n, rules) the slack of the row itself if it breaks a rule, which then applies once its features change
+    own: Floats  # (n, rules) the slack of a row that breaks a rule, which applies to it once a feature of it changes
     known: Bools  # (classes,) which have an ellipsoid; empty if none is asked for
     wanted: Ints  # (n,) the class whose ellipsoid counts for a RANGE
 

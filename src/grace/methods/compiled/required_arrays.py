@@ -31,10 +31,9 @@ def required_layers(served: Served) -> Layers:
     by_value = rules, schema, limit
     cache: dict[str, Any] = served.model.cache  # type: ignore[attr-defined]
     known = cache.get("required")
-    if known is not None and len(known[0]) == len(by_identity) and known[1] == by_value:
-        if all(a is b for a, b in zip(known[0], by_identity, strict=True)):
-            layers: Layers = known[2]
-            return layers
+    if known is not None and known[1] == by_value and [*map(id, known[0])] == [*map(id, by_identity)]:
+        kept: Layers = known[2]
+        return kept
     layers = served.networks[0].compiled if len(served.networks) == 1 else side_by_side(served.networks, served.order)
     parts = [_slacks(served, layers)]
     if served.plausible is not None:
@@ -60,7 +59,9 @@ def side_by_side(networks: Sequence[ReluNetwork], order: Sequence[Sequence[int]]
         width = weight.shape[1]
         hidden += [(np.eye(width), np.zeros(width))] * (depth - len(network.later))
         layers.append([*hidden, (weight, bias)])
-    later = [(_diagonal([w for w, _ in level]), np.concatenate([b for _, b in level])) for level in zip(*layers, strict=True)]
+    later = [
+        (_diagonal([w for w, _ in level]), np.concatenate([b for _, b in level])) for level in zip(*layers, strict=True)
+    ]
     tables = {}
     for j in networks[0].tables:
         entries = [network.tables[j].cpu().numpy() for network in networks]
@@ -92,7 +93,8 @@ def _slacks(served: Served, layers: Layers) -> Functions:
     factors, constants = np.zeros((len(layers.begins), len(rules))), np.zeros(len(rules))
     for r, encoded in enumerate(rules):
         rule = encoded.rule
-        assert isinstance(rule, AtMost) and served.consequences is not None
+        assert isinstance(rule, AtMost)
+        assert served.consequences is not None
         difference = rule.right.minus(rule.left)
         terms, scale = scaled_terms(served.consequences.schema, difference)
         for j, factor in terms:

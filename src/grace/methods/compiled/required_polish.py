@@ -1,8 +1,8 @@
 """Answers that satisfy more than the goal made near, in compiled code.
 
-What is required besides makes corners: a value that is pulled back as far as possible may keep another one from being
-pulled back farther. So each candidate is polished from two starts, and at the end pairs of changed numbers are exchanged:
-one moves some steps, and the other as near to x as that allows.
+Several requirements that bind at once make corners: a value that is pulled back as far as possible may keep another one
+from being pulled back farther. So each candidate is polished from two starts, and at the end pairs of changed numbers
+are exchanged: one moves some steps, and the other as near to x as that allows.
 """
 
 from __future__ import annotations

@@ -16,8 +16,6 @@ from grace.methods.compiled.first_level import first_beam, follow_first, single_
 from grace.methods.compiled.goal import CompiledGoal, margin_at
 from grace.methods.compiled.lines import Columns, Table, cost_of
 from grace.methods.compiled.polish import FINALISTS, STRONGEST, Work, distance, margin_of, pull_back_both_ways, tighten
-from grace.methods.compiled.required_moves import follow_required, try_required_moves
-from grace.methods.compiled.required_polish import finish_required
 from grace.models.compiled import Floats, Layers, activate, compiled, inlined
 
 
@@ -54,24 +52,12 @@ def search_row(
             if level > 2:
                 ascend(net, goal, columns, table, i, b, now, level - 1, work)
             activate(net, work.states[now, b], work.layers[b])
-            if goal.required.used:
-                try_required_moves(
-                    net, goal, columns, table, i, b, work.sets[now, b], level - 1, tolerance, work
-                )  # fmt: skip
-            else:
-                try_ends(net, goal, columns, table, i, b, work.sets[now, b], level - 1, work)
+            try_ends(net, goal, columns, table, i, b, work.sets[now, b], level - 1, work)
             for j in range(table.rows.shape[1]):
                 keep_top(work.top, work.margin[b, j])
-        useful = min(tolerance, work.top[len(work.top) - 1])
         for b in range(width):  # lines that may reach the goal or enter the next beam
-            if goal.required.used:
-                follow_required(net, goal, columns, table, i, b, useful, tolerance, work)
-            else:
-                follow(net, goal, columns, table, i, b, useful, tolerance, work)
-        if goal.required.used:
-            least = finish_required(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
-        else:
-            least, begun = finish(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
+            follow(net, goal, columns, table, i, b, min(tolerance, work.top[len(work.top) - 1]), tolerance, work)
+        least, begun = finish(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
         if level < most:
             width = next_beam(table, i, now, width, level, work)
             now = 1 - now
