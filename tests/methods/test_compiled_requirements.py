@@ -19,7 +19,7 @@ from test_compiled_search import NAMES, frame, network
 import grace
 from grace import datasets, training
 from grace.methods import compiled
-from grace.methods.compiled.goal import margin_at
+from grace.methods.compiled.goal import margin_of_values
 from grace.methods.compiled.required import inside_ball
 from grace.methods.requirements import serves
 from grace.models.compiled import activate
@@ -106,7 +106,7 @@ def margins_agree(problem: Problem, times: int) -> None:
         expected = problem.margin(torch.from_numpy(moved)).numpy()
         for i in range(len(moved)):
             activate(net, moved[i], values)
-            assert margin_at(goal, i, values, at, classes) == pytest.approx(expected[i], rel=1e-7, abs=1e-8)
+            assert margin_of_values(goal, i, values, at, classes) == pytest.approx(expected[i], rel=1e-7, abs=1e-8)
 
 
 # -- single changes ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.compiled.goal import CompiledGoal, margin_at
+from grace.methods.compiled.goal import CompiledGoal, margin_of_values
 from grace.methods.compiled.lines import Columns, Table, nearest_value
 from grace.methods.compiled.polish import BEAM, Work, margin_of
 from grace.methods.compiled.required import linear_after_move
@@ -103,7 +103,7 @@ def margins_of_moves(
         if len(net.linear_bias) > 0:
             j, new = work.moved[begin + c], work.moved_to[begin + c]
             linear_after_move(net, start, j, table.rows[i, j], new, trial, classes)
-        work.moved_margin[c] = margin_at(goal, i, trial, 0, classes)
+        work.moved_margin[c] = margin_of_values(goal, i, trial, 0, classes)
 
 
 @inlined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from grace.methods.compiled.beam import keep_top, margins_of_moves
-from grace.methods.compiled.goal import CompiledGoal, margin_at
+from grace.methods.compiled.goal import CompiledGoal, margin_of_values
 from grace.methods.compiled.lines import Columns, Table, cost_of, margin_of_line, nearest_value
 from grace.methods.compiled.polish import BEAM, Work
 from grace.models.compiled import BLOCK, Floats, Layers, activate, inlined, sort_by
@@ -28,7 +28,7 @@ def single_change(
     activate(net, x, work.origin)
     for u in range(net.units[-1] + len(net.linear_bias)):
         work.layers[0, u] = work.origin[u]
-    here = margin_at(goal, i, work.layers[0], net.units[hidden], net.widths[hidden])
+    here = margin_of_values(goal, i, work.layers[0], net.units[hidden], net.widths[hidden])
     try_single_moves(net, goal, columns, table, i, enough, work)
     for j in range(d):
         work.order[j], work.gain[j] = j, -np.inf

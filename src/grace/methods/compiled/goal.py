@@ -31,11 +31,7 @@ class CompiledGoal(NamedTuple):
 
 @compiled
 def margin_at(goal: CompiledGoal, i: int, scores: Floats, at: int, classes: int) -> float:
-    """The margin of the scores of row i that begin at a place: the best of the classes that count as an answer. Where
-    more is required, the values of linear functions stand after the scores."""
-    if goal.required.used:
-        rooms = rooms_of_row(goal.required, i, scores, at + classes)
-        return margin_required(goal, i, scores, at, scores, rooms)
+    """The margin of the scores of row i that begin at a place: the best of the classes that count as an answer."""
     if goal.kind == RANGE:
         return min(scores[at] - goal.low[i], goal.high[i] - scores[at]) / goal.scale
     target, best = goal.target[i], -np.inf
@@ -74,6 +70,16 @@ def margin_of_class(odds: float, shift: Floats, k: int, scores: Floats, at: int,
         if c != k:
             total += np.exp(scores[at + c] + shift[c] - top)
     return min(lead, scores[at + k] + shift[k] - top - np.log(total) - odds)
+
+
+@compiled
+def margin_of_values(goal: CompiledGoal, i: int, values: Floats, at: int, classes: int) -> float:
+    """The margin of row i, whose scores begin at a place, and of what else is required: the values of the linear
+    functions stand after the scores."""
+    if not goal.required.used:
+        return margin_at(goal, i, values, at, classes)
+    rooms = rooms_of_row(goal.required, i, values, at + classes)
+    return margin_required(goal, i, values, at, values, rooms)
 
 
 @compiled
@@ -151,8 +157,6 @@ def part_of_piece(
     threshold: an interval, since the margin is concave there. The first is above the second if there is none."""
     first, last = 0.0, 1.0
     classes = scores.shape[1]
-    if goal.required.used:
-        return part_in_all(goal, i, k, scores, piece, threshold, trial)
     if goal.kind == RANGE:
         near, far = scores[piece, 0], scores[piece + 1, 0]
         first, last = clip(first, last, near - goal.low[i] - threshold * goal.scale,
@@ -266,19 +270,12 @@ def border(
 def may_reach(goal: CompiledGoal, i: int, scores: Floats, margins: Floats, piece: int, threshold: float) -> bool:
     """False only if the margin is below a threshold all over a piece, at whose ends the margins are given. That of a
     range with one end is linear; between classes, no class that counts leads the class to leave, or the class to reach
-    does not lead some other: their differences are linear. Of several networks, the first is asked."""
-    required, classes = goal.required, scores.shape[1]
-    if required.used and goal.kind == RANGE:
-        low, high = required.low[i, 0] + threshold * goal.scale, required.high[i, 0] - threshold * goal.scale
-        near, far = scores[piece, 0], scores[piece + 1, 0]
-        return max(near, far) >= low and min(near, far) <= high
-    if required.used:
-        classes = required.shift.shape[1]
+    does not lead some other: their differences are linear."""
     if goal.kind == RANGE:
         two_sided = goal.low[i] > -np.inf and goal.high[i] < np.inf
         return two_sided or max(margins[piece], margins[piece + 1]) >= threshold
     target = goal.target[i]
-    for c in range(classes):
+    for c in range(scores.shape[1]):
         if c != target:
             near = scores[piece, c] - scores[piece, target]
             far = scores[piece + 1, c] - scores[piece + 1, target]
@@ -293,8 +290,6 @@ def may_reach(goal: CompiledGoal, i: int, scores: Floats, margins: Floats, piece
 def largest_margin(goal: CompiledGoal, i: int, near: Floats, far: Floats, above: Floats, below: Floats) -> float:
     """A bound on the margin of row i along a line with these scores at its ends, between which each score, or its lead
     over that of the target, lies no farther above and below its chord than that."""
-    if goal.required.used:
-        return largest_in_all(goal, i, near, far, above, below)
     if goal.kind == RANGE:
         high, low = max(near[0], far[0]) + above[0], min(near[0], far[0]) - below[0]
         return min(high - goal.low[i], goal.high[i] - low) / goal.scale

@@ -15,9 +15,12 @@ from grace.methods.compiled.goal import (
     FLIP,
     RANGE,
     CompiledGoal,
+    largest_in_all,
     largest_margin,
     margin_at,
+    margin_of_values,
     may_reach,
+    part_in_all,
     part_of_piece,
 )
 from grace.methods.compiled.required import Line, cut_piece, follow_requirements
@@ -153,7 +156,7 @@ def margin_with(
     copy_row(net, start, lines.values)
     move_feature(net, lines.values, j, old, new)
     forward(net, lines.values)
-    return margin_at(goal, i, lines.values, net.units[len(net.leak)], net.widths[len(net.leak)])
+    return margin_of_values(goal, i, lines.values, net.units[len(net.leak)], net.widths[len(net.leak)])
 
 
 @inlined
@@ -162,6 +165,8 @@ def margin_of_line(net: Layers, goal: CompiledGoal, i: int, start: Floats, lines
     `lines.values`."""
     scores, target = net.units[len(net.leak)], -1 if goal.kind == RANGE else goal.target[i]
     bound_line(net, start, lines.values, target, lines.above, lines.below, lines.scratch)
+    if goal.required.used:
+        return largest_in_all(goal, i, start[scores:], lines.values[scores:], lines.above, lines.below)
     return largest_margin(goal, i, start[scores:], lines.values[scores:], lines.above, lines.below)
 
 
@@ -247,9 +252,12 @@ def best_on_line(
     breakpoints are kept."""
     places, scores, margins, classes = lines.places, lines.scores, lines.margins, lines.scores.shape[1]
     best, value = -np.inf, np.nan
-    for p in range(count):
-        margins[p] = margin_on_line(goal, i, scores[p], places[p], lines.required)
-    if goal.required.used:
+    if not goal.required.used:
+        for p in range(count):
+            margins[p] = margin_at(goal, i, scores[p], 0, classes)
+    else:
+        for p in range(count):
+            margins[p] = margin_on_line(goal, i, scores[p], places[p], lines.required)
         best, value = best_at_ends(
             goal, i, columns.whole[j], x, direction, begin, places[:count], scores, lines.trial, lines.required
         )
@@ -267,7 +275,10 @@ def best_on_line(
             if 0.0 <= share <= 1.0 and whole != x and direction * (whole - x) >= begin:
                 for c in range(classes):
                     lines.trial[c] = scores[p - 1, c] + share * (scores[p, c] - scores[p - 1, c])
-                margin = margin_on_line(goal, i, lines.trial, direction * (whole - x), lines.required)
+                if goal.required.used:
+                    margin = margin_on_line(goal, i, lines.trial, abs(whole - x), lines.required)
+                else:
+                    margin = margin_at(goal, i, lines.trial, 0, classes)
                 if margin > best:
                     best, value = margin, whole
     return best, value
@@ -280,8 +291,8 @@ def nearest_on_line(
 ) -> float:  # fmt: skip
     """The nearest value that can be said in a span that reaches the goal and ends in a section of the line, for any
     class that counts; spans that continue in the next section, if the line is not complete, are kept."""
-    nearest, reachable = np.nan, False
-    for p in range(count - 1):
+    nearest, reachable = np.nan, goal.required.used
+    for p in range(count - 1 if not reachable else 0):
         reachable = reachable or may_reach(goal, i, lines.scores, lines.margins, p, tolerance)
     for k in range(len(lines.since)):
         reachable = reachable or not np.isnan(lines.since[k])
@@ -310,10 +321,12 @@ def nearest_of_class(
     since, until = lines.since[k], lines.until[k]  # the span that reaches up to the current piece
     for p in range(count if complete else count - 1):
         first, last = 1.0, 0.0
-        if p + 1 < count and may_reach(goal, i, scores, lines.margins, p, threshold):
-            first, last = part_of_piece(goal, i, k, scores, p, threshold, lines.trial)
-            if goal.required.used:
+        if goal.required.used:
+            if p + 1 < count:
+                first, last = part_in_all(goal, i, k, scores, p, threshold, lines.trial)
                 first, last = cut_piece(lines.required, k, places[p], places[p + 1], first, last)
+        elif p + 1 < count and may_reach(goal, i, scores, lines.margins, p, threshold):
+            first, last = part_of_piece(goal, i, k, scores, p, threshold, lines.trial)
         goes_on = first == 0.0 and last >= 0.0
         if not np.isnan(since) and not (goes_on and until == places[p]):
             if until >= begin:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from grace.methods.compiled.goal import CompiledGoal, margin_at
+from grace.methods.compiled.goal import CompiledGoal, margin_of_values
 from grace.methods.compiled.lines import (
     Columns,
     Lines,
@@ -95,7 +95,7 @@ def margin_of(net: Layers, goal: CompiledGoal, table: Table, i: int, row: Floats
         if row[j] != x[j]:
             move_feature(net, values, j, x[j], row[j])
     forward(net, values)
-    return margin_at(goal, i, values, net.units[len(net.leak)], net.widths[len(net.leak)])
+    return margin_of_values(goal, i, values, net.units[len(net.leak)], net.widths[len(net.leak)])
 
 
 @compiled

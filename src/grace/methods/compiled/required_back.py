@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.compiled.goal import CompiledGoal, margin_at
+from grace.methods.compiled.goal import CompiledGoal, margin_of_values
 from grace.methods.compiled.lines import Columns, Table, cost_of
 from grace.methods.compiled.polish import Work, differing, distance, margin_of
 from grace.methods.compiled.required import linear_after_move
@@ -115,4 +115,4 @@ def margins_of_restorations(
             for k in range(classes):
                 trial[k] = values[scores + k, c]
             linear_after_move(net, work.first, j, row[j], table.rows[i, j], trial, classes)
-            work.gain[begin + c] = margin_at(goal, i, trial, 0, classes)
+            work.gain[begin + c] = margin_of_values(goal, i, trial, 0, classes)

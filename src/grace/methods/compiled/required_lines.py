@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from grace.methods.compiled.goal import RANGE, CompiledGoal, margin_at, margin_required
+from grace.methods.compiled.goal import RANGE, CompiledGoal, margin_required
 from grace.methods.compiled.required import Line, rooms_on_line
-from grace.models.compiled import Floats, compiled, inlined
+from grace.models.compiled import Floats, compiled
 
 
-@inlined
+@compiled
 def margin_on_line(goal: CompiledGoal, i: int, scores: Floats, place: float, line: Line) -> float:
-    """The margin of the scores at a place on a line."""
-    if goal.required.used:
-        rooms_on_line(goal.required, i, place, line)
-        return margin_required(goal, i, scores, 0, line.rooms, 0)
-    return margin_at(goal, i, scores, 0, len(scores))
+    """The margin of the scores at a place on a line, and of what else is required there."""
+    rooms_on_line(goal.required, i, place, line)
+    return margin_required(goal, i, scores, 0, line.rooms, 0)
 
 
 @compiled

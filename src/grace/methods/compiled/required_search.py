@@ -46,11 +46,20 @@ def search_required_rows(
             for b in range(width):  # lines that may reach the goal or enter the next beam
                 follow_required(net, goal, columns, table, i, b, useful, tolerance, work)
             least = finish_required(net, goal, columns, table, i, now, width, least, tolerance, answer, work)
-            if least < np.inf and not nearest:
-                break
+            if least < np.inf and not nearest:  # others may reach the goal after coordinate ascent, and be nearer
+                leave_out(width, tolerance, work)
             width = next_beam(table, i, now, width, level, work)
             now = 1 - now
             least = ascend_all(net, goal, columns, table, i, now, width, level, least, tolerance, answer, work)
+
+
+@compiled
+def leave_out(width: int, tolerance: float, work: Work) -> None:
+    """Forget the moves that reach the goal."""
+    for b in range(width):
+        for j in range(work.margin.shape[1]):
+            if work.margin[b, j] >= tolerance:
+                work.margin[b, j] = -np.inf
 
 
 @compiled
