@@ -180,7 +180,7 @@ def test_lines_in_sections_give_the_same_answers(monkeypatch: pytest.MonkeyPatch
     train = frame(rng, 60)
     for room in (0, 2, 3, 7):
         if room:
-            monkeypatch.setattr(compiled, "section_of", lambda net, room=room: room)
+            monkeypatch.setattr(compiled.workspaces, "section_of", lambda net, room=room: room)
         answers = []
         for seed, whole in itertools.product(range(4), (False, True)):
             model = grace.wrap(network(seed, whole, 3), classes=list("wxy"), outputs="logits")
@@ -216,7 +216,7 @@ def test_no_line_is_skipped_however_many_breakpoints_it_has() -> None:
     explainer = grace.Explainer(model, table, domain="minmax", gamma=1.0, max_features=1)
     tips = np.arange(1, 2**14, 2) / 2**14
     nearest = float(tips[tips > 0.9][0])
-    assert compiled.section_of(relu_layers(model)) < 2**14 * nearest
+    assert compiled.workspaces.section_of(relu_layers(model)) < 2**14 * nearest
     e = explainer.explain(table.head(1), among="nearest")[0]
     assert e.success
     assert [c.name for c in e.changes] == ["x"]

@@ -14,6 +14,7 @@ from grace.problem.neighbours import nearest_rows
 from grace.problem.problem import Problem, positions
 
 STARTS = (4, 256)  # training rows from which the way back is tried; more where it is blocked from all of the first
+COMPILED_STARTS = (4, 64)  # the same for several networks, rules and typical rows, where other ways fail less often
 CHUNK_BYTES = 1 << 27
 
 
@@ -32,15 +33,25 @@ def way_back(problem: Problem) -> Tensor:
     return found
 
 
+def improved_by_way_back(problem: Problem, found: Tensor) -> Tensor:
+    """Answers, or rows without one, replaced by better ones on the way back, in compiled code."""
+    from grace.methods.compiled import way_back_compiled  # numba takes a second to import
+
+    out, left = found.clone(), torch.arange(len(found))
+    for starts in COMPILED_STARTS:
+        step = max(1, at_once(CHUNK_BYTES, found.device) // (8 * starts * found.shape[1]))
+        for here in torch.split(left, step):
+            part = problem.select(here)
+            out[here] = way_back_compiled(part, out[here], *way_back_starts(part, starts))
+        left = left[(out[left] == problem.rows[left]).all(dim=1)]
+        if len(left) == 0:
+            break
+    return out
+
+
 def way_back_from(problem: Problem, starts: int) -> Tensor:
     """The way back from so many of the nearest rows."""
-    known = problem.known_rows("the way back")
-
-    def allowed(index: Tensor) -> Tensor:
-        margins = problem.goal.select(index).margin(known.scores.expand(len(index), -1, -1))
-        return margins >= problem.model.tolerance
-
-    near, found = nearest_rows(problem.space.euclidean(problem.rows), known.points, starts, allowed)
+    every, found = way_back_starts(problem, starts)
     best = problem.rows.clone()
     fewest = torch.full((len(best),), problem.max_features + 1, device=best.device)
     length = torch.full((len(best),), torch.inf, dtype=best.dtype, device=best.device)
@@ -48,7 +59,7 @@ def way_back_from(problem: Problem, starts: int) -> Tensor:
     if len(owner) == 0:
         return best
     part = problem.select(owner)
-    ends = taken_back(part, reachable(part, known.rows[near[owner, place]]))
+    ends = taken_back(part, every[owner, place])
     ok = part.reached(ends) & ~part.redundant(ends)
     count, far = (ends != part.rows).sum(dim=1), part.space.distance(part.rows, ends)
     for start in range(starts):
@@ -58,6 +69,22 @@ def way_back_from(problem: Problem, starts: int) -> Tensor:
         here, row = here[better], row[better]
         best[row], fewest[row], length[row] = ends[here], count[here], far[here]
     return best
+
+
+def way_back_starts(problem: Problem, starts: int) -> tuple[Tensor, Tensor]:
+    """So many of the nearest training rows (n, starts, d) that reach the goal, with the cells of x where a change to
+    theirs is not allowed, and whether there are as many (n, starts)."""
+    known = problem.known_rows("the way back")
+
+    def allowed(index: Tensor) -> Tensor:
+        margins = problem.goal.select(index).margin(known.scores.expand(len(index), -1, -1))
+        return margins >= problem.model.tolerance
+
+    near, found = nearest_rows(problem.space.euclidean(problem.rows), known.points, starts, allowed)
+    owner, place = torch.nonzero(found, as_tuple=True)
+    ends = problem.rows[:, None].repeat(1, found.shape[1], 1)
+    ends[owner, place] = reachable(problem.select(owner), known.rows[near[owner, place]])
+    return ends, found
 
 
 def reachable(problem: Problem, rows: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from grace.methods.line_search import Segment, nearest_working_value
+from grace.methods.requirements import serves
 from grace.models.predictor import tree_ensemble
 from grace.models.relu import relu_network
 from grace.models.trees.ensemble import TreeEnsemble
@@ -33,7 +34,7 @@ CHUNK_BYTES = 1 << 27
 def polish(problem: Problem, contrast: Tensor) -> Tensor:
     """Polished copies of contrastive rows; every row of `contrast` must reach the goal."""
     begun = contrast
-    if is_compiled(problem):
+    if is_compiled(problem) or serves(problem) is not None:
         from grace.methods.compiled import polish_compiled  # numba takes a second to import
 
         contrast = polish_compiled(problem, contrast)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from grace.methods.backtrack import way_back
+from grace.methods.backtrack import improved_by_way_back, way_back
 from grace.methods.line_search import ROUNDING
 from grace.methods.moves import Moves, moves_of
 from grace.methods.observed import is_scanned, nearest_flips
 from grace.methods.polish import is_compiled, polish, trees_of
+from grace.methods.requirements import serves
 from grace.methods.steady import steadied, steadiness
 from grace.methods.walk import both, gradient, is_compiled_walk
 from grace.problem.cancellation import check_cancelled
@@ -34,7 +35,7 @@ def search(problem: Problem) -> Tensor:
     none is found."""
     ensemble = trees_of(problem)
     if not is_compiled(problem) and ensemble is None:
-        return beam_search(problem)
+        return beam_search(problem) if serves(problem) is None else search_required(problem)
     if ensemble is not None:
         from grace.methods.trees import search_trees  # numba takes a second to import
 
@@ -42,6 +43,25 @@ def search(problem: Problem) -> Tensor:
     else:
         found = with_walks(problem)
     return steady_answers(problem, found) if is_steady(problem) else found
+
+
+def search_required(problem: Problem) -> Tensor:
+    """The compiled search where more is required than the goal; the search on tensors for rows whose answer the model
+    does not confirm, as it may round in another way."""
+    from grace.methods.compiled import search_required_compiled  # numba takes a second to import
+
+    found = search_required_compiled(problem)
+    changes = (found != problem.rows).sum(dim=1)
+    left = positions(changes != 1) if problem.prefer == "fewest" else torch.arange(len(found))
+    if len(left) and problem.background is not None:
+        found[left] = improved_by_way_back(problem.select(left), found[left])
+    if is_steady(problem):
+        found = steadied(problem, found)
+    fits = problem.reached(found) & problem.inside(found).all(dim=1)
+    rest = positions(~fits & (found != problem.rows).any(dim=1))
+    if len(rest):
+        found[rest] = beam_search(problem.select(rest))
+    return found
 
 
 def is_steady(problem: Problem) -> bool:

@@ -78,6 +78,7 @@ class Layers(NamedTuple):
     zeros: Floats  # (widest layer,)
     leak: Floats  # (H,) the slope below zero
     steepest: Floats  # (features,) a bound on the slope of any score, or difference of scores, along each number
+    linear: Any = ()  # linear functions of the row, where more is required than a goal; see `methods.compiled.required`
 
 
 def layers_of(

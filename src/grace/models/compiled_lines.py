@@ -107,13 +107,19 @@ def bound_line(
         up, next_up = next_up, up
         down, next_down = next_down, down
     for k in range(len(above) if hidden > 0 else 0):
-        weights, rivals = net.last[k], net.last[max(target, 0)]
+        weights, rivals = net.last[k], net.last[rival_of(net, k, target)]
         share, high, low = 1.0 if target >= 0 else 0.0, 0.0, 0.0
         for u in range(len(weights)):
             weight = weights[u] - share * rivals[u]
             high += weight * (up[u] if weight > 0.0 else -down[u])
             low += weight * (down[u] if weight > 0.0 else -up[u])
         above[k], below[k] = high, low
+
+
+@inlined
+def rival_of(net: Layers, k: int, target: int) -> int:
+    """The score with which score k is compared, if there is a target class."""
+    return max(target, 0)
 
 
 @inlined

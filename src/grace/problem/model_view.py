@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
-from grace.models.base import Model
+from grace.models.base import Model, checked_scores
 from grace.problem.answers import Answers
 from grace.problem.background import Background, class_median_cells, class_medians, conflicts, prediction_spread
 from grace.problem.binding import query
@@ -58,8 +58,9 @@ class ModelView:
         if self.background.rows is None:
             return None
         scores = self.background.scores if self.model.black_box else None
-        given = None if scores is None else self.tensor(scores)
-        return BackgroundRows.of(self.model, self.space(self.schema), self.tensor(self.background.rows), given)
+        rows = self.tensor(self.background.rows)
+        known = checked_scores(self.model, rows) if scores is None else self.tensor(scores)
+        return BackgroundRows(rows, self.model, self.space(self.schema), known)
 
     def background_scores(self) -> Floats | None:
         """The scores of the background rows by the model as it is now; None if there are no such rows."""

@@ -23,14 +23,24 @@ class BackgroundRows:
     """Training rows with the model's own view of them."""
 
     rows: Tensor
-    scores: Tensor
-    coordinates: Tensor  # see Space.euclidean
+    model: Model
+    space: Space
+    known: Tensor | None = None  # the scores, where they are known already
     cache: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what others have made of them
 
-    @classmethod
-    def of(cls, model: Model, space: Space, rows: Tensor, scores: Tensor | None = None) -> BackgroundRows:
-        """With the scores where they are known already."""
-        return cls(rows, checked_scores(model, rows) if scores is None else scores, space.euclidean(rows))
+    @cached_property
+    def scores(self) -> Tensor:
+        """The scores of the model, which is asked when they are first needed."""
+        if self.known is not None:
+            return self.known
+        with torch.inference_mode(False):  # they are kept beyond it
+            return checked_scores(self.model, self.rows)
+
+    @cached_property
+    def coordinates(self) -> Tensor:
+        """See `Space.euclidean`."""
+        with torch.inference_mode(False):
+            return self.space.euclidean(self.rows)
 
     @property
     def classes(self) -> Tensor:

@@ -5,10 +5,12 @@ lines    the nearest value of a single feature
 polish   an answer made irreducible and near
 profiles all breakpoints of a line
 search   beam search of a row; first_level and beam are its parts
+required rules, typical rows and several networks; required_goal, required_lines, required_moves, required_polish and
+         required_back are the parts of their search, required_search, and required_arrays makes what they read
 steady   answers with room around them; runs are the values of a number that reach the goal
 local    the ranking of GRACE-Local, by a logistic model
 walks    GRACE-Gradient and GRACE-Local; walk_arrays makes what they read
-threads  compiled functions over many rows
+threads  compiled functions over many rows, workspaces what each thread works with
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.methods.compiled.beam import SAMPLES
-from grace.methods.compiled.first_level import FOLLOWED_FIRST
 from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
-from grace.methods.compiled.lines import Columns, Lines, Table
+from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.local import Background, local_work
-from grace.methods.compiled.polish import BEAM, FINALISTS, STRONGEST, Work, polish_rows
+from grace.methods.compiled.polish import Work, polish_rows
 from grace.methods.compiled.profiles import scores_along
+from grace.methods.compiled.required import Linear, Required
+from grace.methods.compiled.required_arrays import required_layers, with_requirements
+from grace.methods.compiled.required_back import way_back_rows
+from grace.methods.compiled.required_search import polish_required_rows, search_required_rows
 from grace.methods.compiled.search import search_rows
 from grace.methods.compiled.steady import steady_rows
 from grace.methods.compiled.threads import over_rows
@@ -45,20 +49,20 @@ from grace.methods.compiled.walk_arrays import (
     walk_workspace,
 )
 from grace.methods.compiled.walks import improve_rows, walk_rows
+from grace.methods.compiled.workspaces import workspace
+from grace.methods.requirements import serves
 from grace.models.compile_lock import alone
-from grace.models.compiled import BLOCK, Layers, layers_of
-from grace.models.compiled_lines import scratch
+from grace.models.compiled import Layers, layers_of
 from grace.models.relu import relu_network
 from grace.problem.goal import Against, Between, Flip, Goal, logit
 from grace.problem.problem import Problem, positions
 from grace.problem.space import NORMS, Space
 
 FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
-PIECES = 64  # of a line that are followed at a time, for every unit of the network
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
-PARTS = ("search", "steady answers", "polish", "walks", "profiles")
+PARTS = ("search", "requirements", "steady answers", "polish", "walks", "profiles")
 W = TypeVar("W")
 NOWHERE = np.zeros(0, dtype=np.int64)
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
@@ -97,6 +101,35 @@ def walk_compiled(problem: Problem, local: bool) -> Tensor:
     return replace_where_reached(problem, problem.rows, torch.from_numpy(found))
 
 
+def search_required_compiled(problem: Problem) -> Tensor:
+    """The same where more is required than the goal; see `methods.requirements`."""
+    found, options = problem.rows.numpy().copy(), walk_options(problem)
+    _over_rows(
+        "requirements",
+        problem,
+        lambda arrays, a, b, work: search_required_rows(
+            *arrays, a, b, options.most, options.nearest, options.tolerance, found, work
+        ),
+        partial(own_workspace, d=found.shape[1], most=problem.max_features),
+    )
+    return torch.from_numpy(found)
+
+
+def way_back_compiled(problem: Problem, found: Tensor, ends: Tensor, usable: Tensor) -> Tensor:
+    """Answers replaced by better ones on the way back from rows (n, starts, d) that are usable (n, starts)."""
+    rows, options = found.numpy().copy(), walk_options(problem)
+    starts = np.ascontiguousarray(ends.numpy()), np.ascontiguousarray(usable.numpy())
+    _over_rows(
+        "requirements",
+        problem,
+        lambda arrays, a, b, work: way_back_rows(
+            *arrays, a, b, *starts, options.most, options.nearest, options.tolerance, rows, work
+        ),
+        partial(own_workspace, d=rows.shape[1], most=problem.max_features),
+    )
+    return torch.from_numpy(rows)
+
+
 def replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
     """Rows replaced by others that differ, are within the limits and reach the goal: the model has the last word, as it
     may round in another way."""
@@ -111,10 +144,12 @@ def replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Ten
 def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
     """Rows that reach the goal, made irreducible and near."""
     rows, tolerance = contrast.numpy().copy(), problem.model.tolerance
+    required = serves(problem) is not None
+    polished = polish_required_rows if required else polish_rows
     _over_rows(
-        "polish",
+        "requirements" if required else "polish",
         problem,
-        lambda arrays, a, b, work: polish_rows(*arrays, a, b, rows, tolerance, work),
+        lambda arrays, a, b, work: polished(*arrays, a, b, rows, tolerance, work),
         lambda net, columns: own_workspace(net, columns, rows.shape[1], problem.max_features),
     )
     return torch.from_numpy(rows)
@@ -150,12 +185,26 @@ def ready(part: str) -> None:
             improve_rows(net, goal, columns, table, *further, 0, 0, options, rows, walks, work)
         elif part == "steady answers":
             steady_rows(net, goal, columns, table, 0, 0, 1, 1e-6, rows, work)
+        elif part == "requirements":
+            ready_required(net, goal, columns, table)
         elif part == "polish":
             polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
         elif part == "walks":
             walk_rows(net, goal, columns, table, *further, 0, 0, False, options, rows, walks)
         else:
             scores_along(net, np.zeros((1, 1)), whole, np.zeros(1), np.zeros(1))
+
+
+def ready_required(net: Layers, goal: CompiledGoal, columns: Columns, table: Table) -> None:
+    """Compile the search with requirements, given a problem without rows."""
+    none, rows, flags = np.zeros(0), np.zeros((0, 1)), np.zeros((0, 1), dtype=bool)
+    net = net._replace(linear=Linear(1, np.zeros((1, 0)), rows, none))
+    required = Required(0, 1, 1, rows, rows, np.zeros((1, 0)), flags, rows, none > 0, NOWHERE)
+    arrays = net, goal._replace(required=required), columns, table
+    work = workspace(net, columns, 1, 1)
+    search_required_rows(*arrays, 0, 0, 1, False, 1e-6, rows, work)
+    way_back_rows(*arrays, 0, 0, np.zeros((0, 1, 1)), flags, 1, False, 1e-6, rows, work)
+    polish_required_rows(*arrays, 0, 0, rows, 1e-6, work)
 
 
 def all_ready() -> None:
@@ -185,9 +234,7 @@ def _over_rows(
 ) -> None:
     """Run a compiled function, one of PARTS, over all rows, on as many threads as torch uses, each with a workspace."""
     ready(part)
-    network = relu_network(problem.model)
-    assert network is not None
-    arrays = problem_arrays(problem, network.compiled)
+    arrays = arrays_of(problem)
     over_rows(len(problem), lambda a, b, work: run(arrays, a, b, work), lambda: make_workspace(arrays[0], arrays[2]))
 
 
@@ -212,9 +259,20 @@ def own_walk_workspace(problem: Problem, net: Layers, coordinates: Coordinates, 
     return work
 
 
+def arrays_of(problem: Problem) -> Arrays:
+    """The arrays of a problem about a network, or about several and with other requirements that are served."""
+    network = relu_network(problem.model)
+    if network is not None:
+        return problem_arrays(problem, network.compiled)
+    served = serves(problem)
+    assert served is not None
+    net = required_layers(served)
+    return net, with_requirements(problem, served, net, goal_arrays), *table_arrays(problem)
+
+
 def problem_arrays(problem: Problem, net: Layers) -> Arrays:
     """The network, goal, columns and rows of a problem."""
-    return net, goal_arrays(problem.goal, net), *table_arrays(problem)
+    return net, goal_arrays(problem.goal, int(net.widths[-1])), *table_arrays(problem)
 
 
 def table_arrays(problem: Problem) -> tuple[Columns, Table]:
@@ -227,54 +285,6 @@ def table_arrays(problem: Problem) -> tuple[Columns, Table]:
         low, high = np.where(columns.whole, np.ceil(low), low), np.where(columns.whole, np.floor(high), high)
     cells = (rows, low, high, problem.free.numpy(), problem.conflict.numpy())
     return columns, Table(*map(np.ascontiguousarray, cells))
-
-
-def section_of(net: Layers) -> int:
-    """How many breakpoints of a line are found at a time."""
-    return PIECES * int(net.units[-1])
-
-
-def workspace(net: Layers, columns: Columns, d: int, most: int) -> Work:
-    units, classes, pieces = int(net.units[-1]), int(net.widths[-1]), section_of(net)
-    moves = max(int(np.maximum(np.diff(columns.begins), 2).sum()), FOLLOWED_FIRST * SAMPLES)
-    lines = Lines(
-        scratch(net),
-        np.empty(pieces),
-        np.empty((pieces, classes)),
-        np.empty(pieces),
-        np.empty(units),
-        *(np.empty(classes) for _ in range(5)),
-    )
-    return Work(
-        lines=lines,
-        states=np.empty((2, BEAM, d)),
-        sets=np.empty((2, BEAM, max(most, 1)), dtype=np.int64),
-        starts=np.empty((FINALISTS + STRONGEST, d)),
-        worth=np.empty(BEAM * d),
-        finalists=np.empty(FINALISTS + STRONGEST, dtype=np.int64),
-        layers=np.empty((BEAM, units)),
-        margin=np.empty((BEAM, d)),
-        value=np.empty((BEAM, d)),
-        moved=np.empty(moves, dtype=np.int64),
-        moved_to=np.empty(moves),
-        moved_margin=np.empty(BLOCK),
-        block=np.zeros((units, BLOCK)),
-        active=np.zeros((net.widths.max(), BLOCK)),
-        gain=np.empty(d),
-        order=np.empty(d, dtype=np.int64),
-        rising=np.empty(d),
-        falling=np.empty(d),
-        begun=np.empty(d),
-        current=np.empty(d),
-        first=np.empty(units),
-        origin=np.empty(units),
-        best=np.empty(d),
-        kept=np.empty(d),
-        found=np.empty(d),
-        features=np.empty(d, dtype=np.int64),
-        tried=np.empty(d, dtype=np.bool_),
-        end=np.empty(d),
-    )
 
 
 @lru_cache(maxsize=8)
@@ -293,15 +303,15 @@ def column_arrays(space: Space) -> Columns:
     )
 
 
-def goal_arrays(goal: Goal, net: Layers) -> CompiledGoal:
-    """The goal in terms of the scores of the compiled network."""
+def goal_arrays(goal: Goal, classes: int) -> CompiledGoal:
+    """The goal in terms of the scores of the compiled network; two classes are one score."""
     none = np.zeros(0)
     if isinstance(goal, Between):
         low, high = np.ascontiguousarray(goal.low.numpy()), np.ascontiguousarray(goal.high.numpy())
         return CompiledGoal(RANGE, NOWHERE, low, high, goal.scale, -np.inf, none)
     assert isinstance(goal, Flip | Against)
     target = goal.original if isinstance(goal, Flip) else goal.wanted
-    if net.widths[-1] == 1:  # two classes
+    if classes == 1:
         least = np.zeros(1)
         if goal.confidence > 0:
             wanted = 1 - target if isinstance(goal, Flip) else target
@@ -309,7 +319,6 @@ def goal_arrays(goal: Goal, net: Layers) -> CompiledGoal:
         second = target.numpy() == (0 if isinstance(goal, Flip) else 1)
         low, high = np.where(second, least, -np.inf), np.where(second, np.inf, -least)
         return CompiledGoal(RANGE, NOWHERE, low, high, 1.0, -np.inf, none)
-    classes = int(net.widths[-1])
     shift = np.zeros(classes) if goal.shift is None else goal.shift.double().numpy()
     odds = logit(goal.confidence) if goal.confidence > 0 else -np.inf
     kind = FLIP if isinstance(goal, Flip) else AGAINST

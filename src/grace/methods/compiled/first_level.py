@@ -26,7 +26,7 @@ def single_change(
     for j in range(d):
         answer[j] = x[j]
     activate(net, x, work.origin)
-    for u in range(net.units[-1]):
+    for u in range(len(work.origin)):
         work.layers[0, u] = work.origin[u]
     here = margin_at(goal, i, work.layers[0], net.units[hidden], net.widths[hidden])
     try_single_moves(net, goal, columns, table, i, enough, work)

@@ -5,7 +5,7 @@ Two classes are one score, the lead of the second, and a goal about it is a rang
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class CompiledGoal(NamedTuple):
     scale: float  # margins of a RANGE are in units of it
     odds: float  # the logit of the least probability of the winner; -inf if none is asked for
     shift: Floats  # (classes,) what probabilities add to the scores
+    required: Any = ()  # what else is required; see `required.Required`
 
 
 @embedded
@@ -34,7 +35,7 @@ def margin_at(goal: CompiledGoal, i: int, scores: Floats, at: int, classes: int)
         return min(scores[at] - goal.low[i], goal.high[i] - scores[at]) / goal.scale
     target, best = goal.target[i], -np.inf
     if goal.kind == AGAINST:
-        return margin_of_class(goal, target, scores, at, classes)
+        return margin_of_class(goal.odds, goal.shift, target, scores, at, classes)
     if goal.odds == -np.inf:  # the best of the other classes leads by most
         first = second = -np.inf
         for k in range(classes):
@@ -45,29 +46,29 @@ def margin_at(goal: CompiledGoal, i: int, scores: Floats, at: int, classes: int)
         return first - max(second, scores[at + target])
     for k in range(classes):
         if k != target:
-            best = max(best, margin_of_class(goal, k, scores, at, classes))
+            best = max(best, margin_of_class(goal.odds, goal.shift, k, scores, at, classes))
     return best
 
 
 @compiled
-def margin_of_class(goal: CompiledGoal, k: int, scores: Floats, at: int, classes: int) -> float:
+def margin_of_class(odds: float, shift: Floats, k: int, scores: Floats, at: int, classes: int) -> float:
     """By how much class k leads, or its probability exceeds the least one, in logits, if that is less."""
     rival = -np.inf
     for c in range(classes):
         if c != k:
             rival = max(rival, scores[at + c])
     lead = scores[at + k] - rival
-    if goal.odds == -np.inf:
+    if odds == -np.inf:
         return lead
     top = -np.inf
     for c in range(classes):
         if c != k:
-            top = max(top, scores[at + c] + goal.shift[c])
+            top = max(top, scores[at + c] + shift[c])
     total = 0.0
     for c in range(classes):
         if c != k:
-            total += np.exp(scores[at + c] + goal.shift[c] - top)
-    return min(lead, scores[at + k] + goal.shift[k] - top - np.log(total) - goal.odds)
+            total += np.exp(scores[at + c] + shift[c] - top)
+    return min(lead, scores[at + k] + shift[k] - top - np.log(total) - odds)
 
 
 @compiled
@@ -75,7 +76,7 @@ def margin_towards(goal: CompiledGoal, i: int, k: int, scores: Floats, at: int, 
     """The margin of class k, or of the range."""
     if goal.kind == RANGE:
         return margin_at(goal, i, scores, at, classes)
-    return margin_of_class(goal, k, scores, at, classes)
+    return margin_of_class(goal.odds, goal.shift, k, scores, at, classes)
 
 
 @compiled
@@ -148,7 +149,7 @@ def margin_within(goal: CompiledGoal, k: int, scores: Floats, piece: int, share:
     classes = scores.shape[1]
     for c in range(classes):
         trial[c] = scores[piece, c] + share * (scores[piece + 1, c] - scores[piece, c])
-    return margin_of_class(goal, k, trial, 0, classes)
+    return margin_of_class(goal.odds, goal.shift, k, trial, 0, classes)
 
 
 @compiled

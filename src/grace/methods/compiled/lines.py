@@ -7,7 +7,7 @@ contains none.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,6 +75,7 @@ class Lines(NamedTuple):
     below: Floats  # (classes,)
     since: Floats  # (classes,) the span that reaches the goal up to the current section,
     until: Floats  # (classes,) NaN if there is none
+    required: Any = ()  # room for what else is required; see `required.Line`
 
 
 @embedded

@@ -36,7 +36,7 @@ class Requirements:
 
 
 def requirements(view: ModelView, schema: Schema, robust: Sequence[Any], settings: Settings) -> Requirements:
-    """The requirements of a call. The background rows are scored once, with the first problem."""
+    """The requirements of a call. The background rows are scored at most once."""
     steps: list[Requirement] = []
     if len(robust):
         _check("robust", settings)
@@ -70,7 +70,7 @@ def requirements(view: ModelView, schema: Schema, robust: Sequence[Any], setting
         if not steps or problem.background is None:
             return problem
         if background is None:
-            background = BackgroundRows.of(problem.model, problem.space, problem.background.rows)
+            background = BackgroundRows(problem.background.rows, problem.model, problem.space)
         return replace(problem, background=background)
 
     return Requirements(with_all, consequences)

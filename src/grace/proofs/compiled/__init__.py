@@ -101,7 +101,7 @@ def proof_arrays(problem: Problem, net: Layers) -> Arrays:
     low, high, whole = problem.low, problem.high, problem.space.is_integer
     low, high = torch.where(whole, low.ceil(), low), torch.where(whole, high.floor(), high)
     rows = (np.ascontiguousarray(t.numpy()) for t in (problem.rows, low, high, problem.free, problem.conflict))
-    return net, goal_arrays(problem.goal, net), column_arrays(problem.space), Table(*rows)
+    return net, goal_arrays(problem.goal, int(net.widths[-1])), column_arrays(problem.space), Table(*rows)
 
 
 @cache

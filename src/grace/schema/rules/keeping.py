@@ -16,7 +16,7 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Floats, Numeric, Value
-from grace.schema.rules import AtMost, Condition, Equal, Follows, Holds, IfThen, Rule
+from grace.schema.rules import AtMost, Condition, Equal, Follows, Holds, IfThen, Rule, Sum
 
 if TYPE_CHECKING:
     from grace.schema.schema import Schema
@@ -156,8 +156,7 @@ def _linear_violation(schema: Schema, rule: AtMost | Equal) -> Violation:
         assert isinstance(left, Numeric)
         difference = type(rule.right)(((rule.feature, -1.0), *rule.right.terms), rule.right.constant)
         tolerance = 0.5 * 10.0 ** -rounding_decimals(left)
-    terms = [(schema.index(n), c) for n, c in difference.terms]
-    scale = float(np.sqrt(sum((c * (schema.features[j].spread or 1.0)) ** 2 for j, c in terms)))
+    terms, scale = scaled_terms(schema, difference)
     tolerance += ROUNDING * scale
 
     def violation(rows: Tensor) -> Tensor:
@@ -167,6 +166,12 @@ def _linear_violation(schema: Schema, rule: AtMost | Equal) -> Violation:
         return torch.where(wrong, (excess / scale).clamp_min(MIN_VIOLATION), 0.0)
 
     return violation
+
+
+def scaled_terms(schema: Schema, total: Sum) -> tuple[list[tuple[int, float]], float]:
+    """The columns and factors of a sum, and its standard deviation, were the features independent."""
+    terms = [(schema.index(n), c) for n, c in total.terms]
+    return terms, float(np.sqrt(sum((c * (schema.features[j].spread or 1.0)) ** 2 for j, c in terms)))
 
 
 def linear_sum(rows: Tensor, terms: Sequence[tuple[int, float]], constant: float) -> Tensor:
