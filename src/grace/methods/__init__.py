@@ -5,7 +5,8 @@ with what it promises. The explainer polishes and verifies what comes out.
 
 search       beam search over single changes; moves are these, observed are further values of a black box, and steady
              prefers answers with room around them
-compiled/    search, polish and walks for ReLU networks on a CPU, along their exact lines
+compiled/    search, polish and walks for ReLU networks on a CPU, along their exact lines; requirements says which
+             rules, plausible and robust answers it serves
 trees/       exact search and polish for ensembles of trees
 walk         GRACE-Gradient and GRACE-Local; walk_state is a batch of walks, walk_triton the same on a GPU
 nearest      the nearest training row of another class

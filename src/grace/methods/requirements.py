@@ -36,7 +36,7 @@ class Served:
 
     def active(self, problem: Problem) -> Tensor:
         """Which rules (n, rules) apply to each row: not those about a missing cell, which stays missing."""
-        if self.consequences is None:
+        if self.consequences is None or not self.consequences.rules:
             return torch.zeros(len(problem), 0, dtype=torch.bool)
         missing = problem.space.missing(problem.rows)
         void = [missing[:, list(rule.columns)].any(dim=1) for rule in self.consequences.rules]
