@@ -72,7 +72,7 @@ def rounded(answer: dict[str, Any]) -> dict[str, Any]:
     """With what the model computes, whose last bits depend on the machine, to nine digits."""
     near = {k: [f"{v:.9f}" for v in answer[k]] for k in ("before", "after")}
     near["distance"] = [f"{answer['distance']:.9g}"]
-    if not answer["success"]:  # checks are of the last candidate, which is no part of the answer
+    if not answer["changes"]:  # checks are then of the last candidate, which is no part of the answer
         near["checks"] = []
     return {**answer, **near, "alternatives": [rounded(other) for other in answer["alternatives"]]}
 
