@@ -72,8 +72,6 @@ def rounded(answer: dict[str, Any]) -> dict[str, Any]:
     """With what the model computes, whose last bits depend on the machine, to nine digits."""
     near = {k: [f"{v:.9f}" for v in answer[k]] for k in ("before", "after")}
     near["distance"] = [f"{answer['distance']:.9g}"]
-    if not answer["changes"]:  # checks are then of the last candidate, which is no part of the answer
-        near["checks"] = []
     return {**answer, **near, "alternatives": [rounded(other) for other in answer["alternatives"]]}
 
 
@@ -90,6 +88,8 @@ def test_what_was_saved_gives_the_same_answers(folder: Path, place: int) -> None
     assert call == CALLS[folder.name][place]
     found = json.loads(json.dumps(said(grace.load(folder), pd.DataFrame(kept["rows"]), call)))
     for now, then in zip(map(rounded, found), map(rounded, answers), strict=True):
+        if call.keys() & {"plausible", "follow"} and not then["changes"]:  # checks of a miss: of the last candidate
+            now, then = now | {"checks": {}}, then | {"checks": {}}
         assert now == then or (folder == MODEL and is_better(now, then))
 
 
