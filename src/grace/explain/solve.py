@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from grace.methods import METHODS, Method
-from grace.methods.polish import needs_every_change, polish, trees_of
+from grace.methods.checks import Checks, check_answers, needs_every_change
+from grace.methods.polish import polish, trees_of
 from grace.methods.search import is_steady, steady_answers
 from grace.models.base import checked_scores
 from grace.models.checking import differs
-from grace.problem.answers import NO_CELLS, NOT_ASKED, Answers, Cells
+from grace.problem.answers import NOT_ASKED, Answers, Cells
 from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Flip, Goal
 from grace.problem.numpy_or_torch import places, to_native, to_numpy
@@ -94,14 +95,16 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
         end = problem.scores(found)
     else:  # what was read off the model decided so far; the model itself has the last word
         start, end = _by_the_model(problem, start, found)
-    count = (to_native(found) != to_native(problem.rows)).sum(axis=1)
-    checks = recheck(problem, found, end, count)
+    checked = check_answers(problem, found)
+    count, distance = checked.count, checked.distance
+    checks = recheck(problem, checked, end)
     success = accepted(method, checks, count) & ~trivial
     _check_trees(problem, method, count, success | trivial)
     contrast, after = found, end
     if not success.all():
         passed = torch.as_tensor(success)[:, None]
         contrast, after = torch.where(passed, found, problem.rows), torch.where(passed, end, start)
+        distance = distance * success
     if settings.prove and success.any():
         hits = torch.as_tensor(places(success))
         nearest[to_numpy(success)] = to_numpy(distance_bound(problem.select(hits), contrast[hits], settings.budget))
@@ -110,23 +113,24 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
         checks["irreducible"] = success & (count < 2)
         several = places(success & (count > 1))
         if len(several):
-            hits = torch.as_tensor(several)
-            checks["irreducible"][several] = to_native(needs_every_change(problem.select(hits), contrast[hits]))
+            every, hits = len(several) == len(rows), torch.as_tensor(several)
+            part = (problem, contrast) if every else (problem.select(hits), contrast[hits])
+            checks["irreducible"][several] = needs_every_change(*part)
     reported = problem.model.n_reported
     answers = Answers(
         rows=rows,
-        differing=NO_CELLS,
+        differing=_differing(problem.rows, contrast),
         success=to_numpy(success),
         trivial=to_numpy(trivial),
         before=to_numpy(start)[:, :reported],
         after=to_numpy(after)[:, :reported],
-        distance=to_numpy(problem.space.distance(problem.rows, contrast)),
+        distance=to_numpy(distance),
         proof=proof,
         nearest=nearest,
         checks={name: to_numpy(held) for name, held in checks.items()},
         followed=np.zeros(rows.shape, dtype=bool),
     )
-    return _with_differing(answers, problem.rows, contrast)
+    return answers.keep(contrast.numpy()) if contrast.is_cpu else answers
 
 
 def _by_the_model(problem: Problem, start: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
@@ -167,12 +171,12 @@ def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
     return torch.where(best.indices == original, scores, scores.scatter(1, original, first))
 
 
-def _with_differing(answers: Answers, before: Tensor, after: Tensor) -> Answers:
-    """Answers with their contrastive rows; only changed cells are copied from a GPU."""
+def _differing(before: Tensor, after: Tensor) -> Cells:
+    """The cells of rows that have changed; only these are copied from a GPU."""
     if after.is_cpu:
-        return answers.with_contrast(after.numpy())
+        return Cells.between(before.numpy(), after.numpy())
     row, column = torch.nonzero(after != before, as_tuple=True)
-    return replace(answers, differing=Cells(*(part.cpu().numpy() for part in (row, column, after[row, column]))))
+    return Cells(*(part.cpu().numpy() for part in (row, column, after[row, column])))
 
 
 def _replace_rows(problem: Problem, mask: Any, rows: Tensor, new: Callable[[Problem, Tensor], Tensor]) -> Tensor:
@@ -185,14 +189,13 @@ def _replace_rows(problem: Problem, mask: Any, rows: Tensor, new: Callable[[Prob
     return rows.index_copy(0, index, new(problem.select(index), rows[index]))
 
 
-def recheck(problem: Problem, found: Tensor, scores: Tensor, count: Any) -> dict[str, Any]:
-    """Whether flip, K, gamma and domain hold (n,) for the final values, their scores and the number of their changes;
-    as numpy on a CPU."""
+def recheck(problem: Problem, found: Checks, scores: Tensor) -> dict[str, Any]:
+    """Whether flip, K, gamma and domain hold (n,) for the final values and their scores; numpy on a CPU."""
     return {
         "flip": _margin_and_decision(problem.goal, scores)[0] >= problem.model.tolerance,
-        "features": count <= problem.max_features,
-        "gamma": count < 2 if (count < 2).all() else to_native(~problem.redundant(found)),
-        "domain": to_native(problem.inside(found)).all(axis=1),
+        "features": found.count <= problem.max_features,
+        "gamma": found.informative,
+        "domain": found.inside,
     }
 
 
@@ -209,8 +212,8 @@ def _proven(problem: Problem, method: Method, found: Tensor, trivial: Tensor, bu
     the answer, unless the nearest is preferred, and the proof is repeated."""
 
     def is_answer(part: Problem, rows: Tensor) -> Tensor:
-        count = (to_native(rows) != to_native(part.rows)).sum(axis=1)
-        return torch.as_tensor(accepted(method, recheck(part, rows, part.scores(rows), count), count))
+        found = check_answers(part, rows)
+        return torch.as_tensor(accepted(method, recheck(part, found, part.scores(rows)), found.count))
 
     found = found.clone()
     proof = torch.where(trivial, NOT_ASKED, OPEN)

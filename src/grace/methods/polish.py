@@ -176,17 +176,6 @@ def with_subsets(problem: Problem, contrast: Tensor, size: int) -> tuple[Tensor,
     return taken, torch.where(keep, contrast[:, None], problem.rows[:, None])
 
 
-def needs_every_change(problem: Problem, contrast: Tensor) -> Tensor:
-    """Whether each row (n,) has at most EXHAUSTIVE changes, no proper subset of which the model itself decides as was
-    asked for: unlike an answer, a subset needs no margin for that, and ties go as they go in the model."""
-    count = (contrast != problem.rows).sum(dim=1)
-    out = count <= EXHAUSTIVE
-    for part, size in equal_counts(count, contrast.shape[1]):
-        each = problem.select(part)
-        out[part] = ~each.decisions(with_subsets(each, contrast[part], size)[1]).any(dim=1)
-    return out
-
-
 @cache
 def proper_subsets(size: int, device: torch.device) -> Tensor:
     """Which of so many are in each of their proper subsets, the smallest first."""

@@ -203,7 +203,7 @@ def softmax(scores: Floats) -> Floats:
 
 def checked_scores(model: Model, rows: Tensor, decisive: bool = False) -> Tensor:
     """The scores, or if they only have to be `decisive`, those; or an error that says what is wrong with them."""
-    if len(rows) > AT_ONCE:
+    if rows.shape[0] > AT_ONCE:
         return torch.cat([checked_scores(model, part, decisive) for part in torch.split(rows, AT_ONCE)])
     scores = model.decisive_scores(rows) if decisive else model.scores(rows)
     if scores.shape != (len(rows), model.width):

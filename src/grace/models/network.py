@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 from operator import is_
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 from torch.nn.modules import module as global_hooks
 
-from grace.schema.features import Categorical, Numeric
+from grace.schema.features import Categorical, Floats, Numeric
 from grace.schema.schema import Schema
 
 BIAS = 0.01
 LARGEST_EMBEDDING = 8
+FEW = 16  # rows up to which numpy is faster than torch
+Ints = npt.NDArray[np.int64]
 
 
 class LinearMargins(ABC):
@@ -103,10 +108,30 @@ class Layout:
     layers: list[tuple[Tensor, Tensor]]
 
     def scores(self, rows: Tensor, shift: Tensor | None = None) -> Tensor:
+        recorded = shift is not None or rows.requires_grad or self.layers[0][0].requires_grad
+        if len(rows) <= FEW and rows.is_cpu and not recorded:
+            return torch.from_numpy(self._scores_of_few(rows.numpy()))
         hidden = self.embed(rows, shift)
         for weight, bias in self.layers[:-1]:
             hidden = torch.relu_(linear(hidden, weight, bias))
         return linear(hidden, *self.layers[-1])
+
+    def _scores_of_few(self, rows: Floats) -> Floats:
+        """The scores in numpy, which has less overhead for a few rows."""
+        centre, scale, numeric, tables, layers = self._arrays
+        hidden = ((rows if tables is None else rows[:, numeric]) - centre) / scale
+        if tables is not None:
+            hidden = np.concatenate([hidden, tables(rows)], axis=1)
+        for weight, bias in layers[:-1]:
+            hidden = np.maximum(hidden @ weight + bias, 0)
+        weight, bias = layers[-1]
+        return np.asarray(hidden @ weight + bias)
+
+    @cached_property
+    def _arrays(self) -> tuple[Any, ...]:
+        tables = Tables.of(self.tables) if self.tables else None
+        layers = [(weight.numpy().T, bias.numpy()) for weight, bias in self.layers]
+        return self.centre.numpy(), self.scale.numpy(), self.numeric.numpy(), tables, layers
 
     def slopes(self, rows: Tensor, margins: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """The scores, and the slopes (n, m, coordinates) of the margins (n, m) that depend on them. Worked out by
@@ -135,12 +160,40 @@ class Layout:
         if not self.tables:
             return (rows - self.centre).div_(self.scale)
         numbers = (rows[:, self.numeric] - self.centre).div_(self.scale)
-        if len(rows) == 1 and rows.is_cpu:  # indexing by Python integers has the least overhead
-            cells = rows[0].tolist()
-            vectors = torch.cat([table[int(cells[j])] for j, table in self.tables.items()])[None]
-        else:
-            vectors = torch.cat([embedding(rows[:, j].long(), table) for j, table in self.tables.items()], dim=1)
+        vectors = torch.cat([embedding(rows[:, j].long(), table) for j, table in self.tables.items()], dim=1)
         return torch.cat([numbers, vectors if shift is None else vectors + shift], dim=1)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The vectors of all categories, one after another, in numpy."""
+
+    values: Floats
+    features: Ints
+    feature: Ints
+    """For each coordinate of all vectors, the position of its feature among the categorical ones,"""
+    begin: Ints
+    """where in `values` that of the first category stands,"""
+    step: Ints
+    """and how far from it that of the next one."""
+
+    @classmethod
+    def of(cls, tables: Mapping[int, Tensor]) -> Tables:
+        every = [table.numpy() for table in tables.values()]
+        widths = [table.shape[1] for table in every]
+        starts = np.cumsum([0, *(table.size for table in every)])
+        return cls(
+            values=np.concatenate([table.ravel() for table in every]),
+            features=np.array(list(tables)),
+            feature=np.repeat(np.arange(len(every)), widths),
+            begin=np.concatenate([start + np.arange(width) for start, width in zip(starts[:-1], widths, strict=True)]),
+            step=np.repeat(widths, widths),
+        )
+
+    def __call__(self, rows: Floats) -> Floats:
+        """The vectors (n, coordinates) of the categories of rows."""
+        codes = rows[:, self.features].astype(np.int64)
+        return np.asarray(self.values[self.begin + codes[:, self.feature] * self.step])
 
 
 def recorded(margins: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:

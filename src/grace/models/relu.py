@@ -20,7 +20,7 @@ from grace.models.base import AT_ONCE, Model
 from grace.models.checking import differs
 from grace.models.gpu_layout import GpuLayout, usable
 from grace.models.grouped import Grouped
-from grace.models.network import Layout, Network
+from grace.models.network import FEW, Layout, Network
 from grace.models.one_hot import OneHot
 from grace.models.scaling import scaling_of
 from grace.models.torch import TorchModel
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from grace.models.compiled import Layers
 
 CLOSE = 1e-9  # how far scores read off layers may be from the model's own, relative to them
-FEW = 16  # rows up to which numpy is faster than torch
 ROUNDING = 1e-12  # and relative to the terms they are sums of
 
 

@@ -69,7 +69,12 @@ class Answers:
 
     def with_contrast(self, contrast: Floats, **others: Any) -> Answers:
         """The same with other contrastive rows."""
-        return _with_rows(replace(self, differing=Cells.between(self.rows, contrast), **others), contrast)
+        return replace(self, differing=Cells.between(self.rows, contrast), **others).keep(contrast)
+
+    def keep(self, contrast: Floats) -> Answers:
+        """Keep the contrastive rows, which need not be made of the differing cells then."""
+        vars(self)["contrast"] = contrast
+        return self
 
     def select(self, places: npt.NDArray[np.int64]) -> Answers:
         """The first answers to some of the rows."""
@@ -77,7 +82,7 @@ class Answers:
         contrast = self.contrast[places]
         differing = Cells.between(arrays["rows"], contrast)
         checks = {k: v[places] for k, v in self.checks.items()}
-        return _with_rows(Answers(**arrays, differing=differing, checks=checks), contrast)
+        return Answers(**arrays, differing=differing, checks=checks).keep(contrast)
 
     @classmethod
     def join(cls, parts: list[Answers], rows: Floats | None = None) -> Answers:
@@ -115,12 +120,6 @@ class Answers:
             followed=np.zeros_like(self.followed),
             alternatives=(),
         )
-
-
-def _with_rows(answers: Answers, contrast: Floats) -> Answers:
-    """Answers that need not make their contrastive rows."""
-    vars(answers)["contrast"] = contrast
-    return answers
 
 
 ARRAYS = tuple(f.name for f in fields(Answers) if f.name not in ("differing", "checks", "alternatives"))

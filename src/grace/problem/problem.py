@@ -89,6 +89,8 @@ class Problem:
     background: BackgroundRows | None = None
     origin: Tensor | None = None
     """Positions (n,) of the rows as an `OriginModel` knows them, if the model is one."""
+    cache: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What others have made of it: arrays for compiled code."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -101,10 +103,11 @@ class Problem:
     def select(self, index: Tensor) -> Problem:
         """The same problem for some of the rows."""
         part = object.__new__(Problem)  # `replace` takes longer than the rest
-        rows, low, high, free = (t.index_select(0, index) for t in (self.rows, self.low, self.high, self.free))
-        origin = None if self.origin is None else self.origin[index]
-        goal = self.goal.select(index)
-        part.__dict__.update(self.__dict__, goal=goal, rows=rows, low=low, high=high, free=free, origin=origin)
+        part.__dict__.update(self.__dict__, goal=self.goal.select(index), cache={})
+        for name in ("rows", "low", "high", "free"):
+            part.__dict__[name] = getattr(self, name).index_select(0, index)
+        if self.origin is not None:
+            part.__dict__["origin"] = self.origin[index]
         return part
 
     def project(self, point: Tensor) -> Tensor:

@@ -40,11 +40,13 @@ class Space:
 
         self.norm = norm
         low, high = schema.bounds()
+        whole = np.array([isinstance(f, Numeric) and bool(f.integer) for f in schema.features], dtype=bool)
+        low, high = np.where(whole, np.ceil(low), low), np.where(whole, np.floor(high), high)
         self.low, self.high = tensor(low), tensor(high)
+        self.is_bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
         numeric = [f for f in schema.features if isinstance(f, Numeric)]
         self.is_numeric = tensor([isinstance(f, Numeric) for f in schema.features], torch.bool)
-        self.is_integer = tensor([isinstance(f, Numeric) and bool(f.integer) for f in schema.features], torch.bool)
-        self.has_integers = any(isinstance(f, Numeric) and bool(f.integer) for f in schema.features)
+        self.is_integer, self.has_integers = tensor(whole, torch.bool), bool(whole.any())
         self.digits = tensor([f.digits if isinstance(f, Numeric) else 0 for f in schema.features], torch.int64)
         self.weight = tensor([f.cost for f in schema.features])
         self.fixed = tensor([f.fixed for f in schema.features], torch.bool)

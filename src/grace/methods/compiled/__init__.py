@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grace.methods.compiled.checks import NEEDED, UNSURE, check_rows, need_every_change
 from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.local import Background, local_work
@@ -52,17 +53,17 @@ from grace.methods.compiled.walks import improve_rows, walk_rows
 from grace.methods.compiled.workspaces import workspace
 from grace.methods.requirements import serves
 from grace.models.compile_lock import alone
-from grace.models.compiled import Layers, layers_of
+from grace.models.compiled import Bools, Floats, Ints, Layers, layers_of
 from grace.models.relu import relu_network
 from grace.problem.goal import Against, Between, Flip, Goal, logit
-from grace.problem.problem import Problem, positions
+from grace.problem.problem import Problem
 from grace.problem.space import NORMS, Space
 
 FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
 PATIENCE = 2.0  # seconds of compiling after which it is reported
 
-PARTS = ("search", "requirements", "steady answers", "polish", "walks", "profiles")
+PARTS = ("checks", "search", "requirements", "steady answers", "polish", "walks", "profiles")
 W = TypeVar("W")
 NOWHERE = np.zeros(0, dtype=np.int64)
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
@@ -75,6 +76,7 @@ def search_compiled(problem: Problem, walks: bool) -> Tensor:
     where none is found."""
     rows, options = problem.rows.numpy(), walk_options(problem)
     found, better, further = rows.copy(), rows.copy(), cache(lambda: walk_arrays(problem))
+    improved = []
 
     def answer(arrays: Arrays, a: int, b: int, work: Work) -> None:
         search_rows(*arrays, a, b, options.most, options.nearest, options.tolerance, found[a:b], work)
@@ -82,9 +84,10 @@ def search_compiled(problem: Problem, walks: bool) -> Tensor:
         if walks and (options.nearest or ((found[a:b] != rows[a:b]).sum(axis=1) != 1).any()):
             own = own_walk_workspace(problem, arrays[0], *further())
             improve_rows(*arrays, *further(), a, b, options, better, own, work)
+            improved.append(not np.array_equal(found[a:b], better[a:b]))
 
     _over_rows("search", problem, answer, partial(own_workspace, d=rows.shape[1], most=problem.max_features))
-    if (better == found).all():
+    if not any(improved):
         return torch.from_numpy(found)
     return replace_where_reached(problem, torch.from_numpy(found), torch.from_numpy(better))
 
@@ -133,12 +136,15 @@ def way_back_compiled(problem: Problem, found: Tensor, ends: Tensor, usable: Ten
 def replace_where_reached(problem: Problem, rows: Tensor, others: Tensor) -> Tensor:
     """Rows replaced by others that differ, are within the limits and reach the goal: the model has the last word, as it
     may round in another way."""
-    index = positions((rows != others).any(dim=1))
-    if len(index) == 0:
+    differ = (rows.numpy() != others.numpy()).any(axis=1)
+    if not differ.any():
         return rows
-    part, new = problem.select(index), others[index]
-    fits = part.reached(new) & part.inside(new).all(dim=1)
-    return rows.index_copy(0, index, torch.where(fits[:, None], new, rows[index]))
+    every, index = bool(differ.all()), torch.from_numpy(np.flatnonzero(differ))
+    part, new = (problem, others) if every else (problem.select(index), others[index])
+    fits = part.reached(new) & torch.from_numpy(check_compiled(part, new)[1])
+    if bool(fits.all()):
+        return new if every else rows.index_copy(0, index, new)
+    return rows.index_copy(0, index[fits], new[fits])
 
 
 def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
@@ -167,6 +173,34 @@ def steady_compiled(problem: Problem, answers: Tensor) -> Tensor:
     return replace_where_reached(problem, answers, torch.from_numpy(rows))
 
 
+def check_compiled(problem: Problem, found: Tensor) -> tuple[Ints, Bools, Bools, Floats]:
+    """How many features of each row (n,) were changed, whether as they may, whether no two are redundant, and the
+    distance."""
+    ready("checks")
+    n = len(found)
+    count, inside, informative, length = np.empty(n, np.int64), np.empty(n, bool), np.empty(n, bool), np.empty(n)
+    cells = (problem.rows, problem.low, problem.high, problem.free, problem.conflict, found)
+    rows, low, high, free, conflict, new = (t.numpy() for t in cells)
+    check_rows(column_arrays(problem.space), rows, low, high, free, conflict, new, count, inside, informative, length)
+    return count, inside, informative, length
+
+
+def need_every_change_compiled(problem: Problem, found: Tensor, most: int) -> tuple[Bools, Bools]:
+    """Whether no proper subset of the changes reaches the goal (n,), and whether the model has to be asked that."""
+    new, needed = found.numpy(), np.empty(len(found), dtype=np.int64)
+
+    def check(arrays: Arrays, a: int, b: int, room: tuple[Ints, Floats, Floats]) -> None:
+        net, goal, _, table = arrays
+        need_every_change(net, goal, table.rows, new, a, b, most, problem.model.tolerance, needed, *room)
+
+    def room_of(net: Layers, _: Columns) -> tuple[Ints, Floats, Floats]:
+        units = int(net.units[-1])
+        return np.empty(most, dtype=np.int64), np.empty(units), np.empty(units)
+
+    _over_rows("checks", problem, check, room_of)
+    return needed == NEEDED, needed == UNSURE
+
+
 @cache
 def ready(part: str) -> None:
     """Compile one of PARTS, or load what an earlier process has compiled: for any network, goal and table."""
@@ -180,7 +214,12 @@ def ready(part: str) -> None:
     further = Coordinates(none, whole, rows, rows, none > 0), background
     walks = walk_work(net, 1, 1, 1, 1, local_work(1, 1, 1))
     with compiling(part):
-        if part == "search":
+        if part == "checks":
+            for ends in (rows, np.zeros((2, 2))[:, ::2]):  # those of rows, or the same for all
+                cells = rows, ends, ends, rows > 0, table.conflict, rows
+                check_rows(columns, *cells, whole[:0], none > 0, none > 0, none)
+            need_every_change(net, goal, rows, rows, 0, 0, 1, 1e-6, whole, whole, none, none)
+        elif part == "search":
             search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
             improve_rows(net, goal, columns, table, *further, 0, 0, options, rows, walks, work)
         elif part == "steady answers":
@@ -260,7 +299,15 @@ def own_walk_workspace(problem: Problem, net: Layers, coordinates: Coordinates, 
 
 
 def arrays_of(problem: Problem) -> Arrays:
-    """The arrays of a problem about a network, or about several and with other requirements that are served."""
+    """The arrays of a problem about a network, or about several and with other requirements that are served; they are
+    made once."""
+    arrays: Arrays | None = problem.cache.get("arrays")
+    if arrays is None:
+        arrays = problem.cache["arrays"] = make_arrays(problem)
+    return arrays
+
+
+def make_arrays(problem: Problem) -> Arrays:
     network = relu_network(problem.model)
     if network is not None:
         return problem_arrays(problem, network.compiled)
@@ -279,9 +326,9 @@ def table_arrays(problem: Problem) -> tuple[Columns, Table]:
     """The columns and rows of a problem; where a range has no end, it ends far away."""
     columns = column_arrays(problem.space)
     rows, low, high = (t.numpy() for t in (problem.rows, problem.low, problem.high))
-    room = FARTHEST * columns.spread
-    low, high = np.maximum(low, rows - room), np.minimum(high, rows + room)
-    if problem.space.has_integers:
+    if not problem.space.is_bounded:
+        room = FARTHEST * columns.spread
+        low, high = np.maximum(low, rows - room), np.minimum(high, rows + room)
         low, high = np.where(columns.whole, np.ceil(low), low), np.where(columns.whole, np.floor(high), high)
     cells = (rows, low, high, problem.free.numpy(), problem.conflict.numpy())
     return columns, Table(*map(np.ascontiguousarray, cells))
