@@ -13,6 +13,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from grace.methods.gpu_kernels import polish_at_once
 from grace.methods.line_search import Segment, nearest_working_value
 from grace.methods.requirements import serves
 from grace.models.predictor import tree_ensemble
@@ -43,6 +44,8 @@ def polish(problem: Problem, contrast: Tensor) -> Tensor:
         from grace.methods.trees import polish_trees
 
         return polish_trees(problem, ensemble, contrast)
+    if (by_kernel := polish_at_once(problem, contrast)) is not None:
+        return torch.where(problem.reached(by_kernel)[:, None], by_kernel, begun)
     contrast, more = round_values(problem, contrast)
     contrast, again = tightened(problem, irreducible(problem, contrast), more)
     for _ in range(ROUNDS - 1):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from grace.methods.backtrack import improved_by_way_back, way_back
+from grace.methods.gpu_kernels import is_polished_at_once, nearest_single_changes
 from grace.methods.line_search import ROUNDING
 from grace.methods.moves import Moves, moves_of
 from grace.methods.observed import is_scanned, nearest_flips
@@ -27,6 +28,7 @@ BEAM = 8
 TRIED_AFTER_FIRST_LEVEL = 64  # features, by how much each brings alone
 CANDIDATES = 16  # answers per row whose last value is moved to the decision boundary
 FINALISTS = 2  # of those, how many are polished before the nearest is taken
+POLISHED_AT_ONCE = 6  # answers per row that a kernel polishes
 QUARTERINGS = 4
 
 
@@ -35,7 +37,7 @@ def search(problem: Problem) -> Tensor:
     none is found."""
     ensemble = trees_of(problem)
     if not is_compiled(problem) and ensemble is None:
-        return beam_search(problem) if serves(problem) is None else search_required(problem)
+        return search_on_tensors(problem) if serves(problem) is None else search_required(problem)
     if ensemble is not None:
         from grace.methods.trees import search_trees  # numba takes a second to import
 
@@ -83,6 +85,22 @@ def steady_answers(problem: Problem, found: Tensor) -> Tensor:
 
         return steady_compiled(problem, found)
     return steadied(problem, found)
+
+
+def search_on_tensors(problem: Problem) -> Tensor:
+    """The beam search, for any model; on a GPU for rows that no single change answers, as those are found before."""
+    found = None if is_steady(problem) else nearest_single_changes(problem)
+    if found is None:
+        return beam_search(problem)
+    single = (found != problem.rows).any(dim=1)
+    if problem.prefer == "nearest":
+        answers = torch.cat([beam_search(problem), found])
+        owner = torch.arange(len(found), device=found.device).repeat(2)
+        use = positions((answers != problem.rows.repeat(2, 1)).any(dim=1))
+        best = best_of_each(problem.select(owner[use]), answers[use], owner[use], len(found))
+        return problem.rows.index_copy(0, owner[use[best]], answers[use[best]])
+    rest = positions(~single)
+    return found.index_copy(0, rest, beam_search(problem.select(rest))) if len(rest) else found
 
 
 def beam_search(problem: Problem) -> Tensor:
@@ -305,9 +323,13 @@ def nearest_answers(
     cost = base[:, :, None] + moves.cost(problem)[:, None]
     best, where = per_feature_best(torch.where(hits, -cost, -torch.inf), moves, states.shape[2])
     best = best.flatten(1)
-    order = nearly_sorted(finite(best))[:, :CANDIDATES]
+    at_once = is_polished_at_once(problem)  # then all of them are
+    order = nearly_sorted(finite(best))[:, : POLISHED_AT_ONCE if at_once else CANDIDATES]
     usable = torch.isfinite(best.gather(1, order))
     rows, feature = grown(states, moves, order, where)
+    if at_once:
+        owner, which = torch.nonzero(usable, as_tuple=True)
+        return [(owner, rows[owner, which])]
     rows = to_boundary(problem, moves, rows, feature, usable)
     length = problem.space.distance(problem.rows[:, None], rows)
     order = nearly_sorted(finite(torch.where(usable, -length, -torch.inf)))[:, :most]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from grace.methods.gpu_kernels import key_of, layout_for
 from grace.methods.polish import is_compiled
 from grace.methods.ranking.entropy import filter_ranking
 from grace.methods.ranking.gradient import nearest_alternative, rank_gradient, rank_gradient_as_printed
@@ -16,7 +17,7 @@ from grace.methods.ranking.local import rank_local
 from grace.methods.walk_state import StepControl, WalkState, feasible_step
 from grace.models.relu import relu_network
 from grace.problem.budget import at_once
-from grace.problem.goal import Against, Flip, MarginFunction
+from grace.problem.goal import MarginFunction
 from grace.problem.numpy_or_torch import to_native
 from grace.problem.problem import Problem, positions
 
@@ -25,22 +26,15 @@ MOST = 32  # features of a walk that a kernel has room for
 
 def grown_at_once(problem: Problem, chosen: Tensor, v: Tensor) -> Tensor | None:
     """What `grow` returns for the features `chosen` (n, K) and the alternatives v; None where no kernel serves."""
-    goal, network = problem.goal, relu_network(problem.model)
-    if problem.as_printed or problem.space.categorical or network is None or not 0 < chosen.shape[1] <= MOST:
+    if problem.as_printed or problem.space.categorical or not 0 < chosen.shape[1] <= MOST:
         return None
-    if not isinstance(goal, Flip | Against) or not goal.leads:
-        return None
-    packed = network.packed(chosen.device)
+    packed = layout_for(problem, "walk")
     if packed is None:
         return None
-    from grace.methods.walk_triton import walks, works
+    from grace.methods.walk_triton import walks
 
-    if "walk" not in network.kernels:
-        network.kernels["walk"] = works(packed)
-    if not network.kernels["walk"]:
-        return None
-
-    target, own = (v, goal.original) if isinstance(goal, Flip) else (goal.wanted, torch.full_like(v, -1))
+    key, is_flip = key_of(problem)
+    target, own = (v, key) if is_flip else (key, torch.full_like(v, -1))
     column = chosen.clamp_min(0)
     x, low, high = (t.gather(1, column) for t in (problem.rows, problem.low, problem.high))
     space, tolerance = problem.space, problem.model.tolerance

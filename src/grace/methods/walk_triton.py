@@ -13,14 +13,13 @@ from torch import Tensor
 
 from grace.methods import walk_state
 from grace.models.gpu_layout import GpuLayout
-from grace.models.kernels import runs
+from grace.models.kernels import A_WARP, runs
 
 OVERSHOOT, MARGIN = tl.constexpr(1 + walk_state.OVERSHOOT), tl.constexpr(walk_state.MARGIN)
 POOR, PUSHES = tl.constexpr(walk_state.POOR), tl.constexpr(2.0**walk_state.PUSHES)
 PATIENCE, PROGRESS = tl.constexpr(walk_state.PATIENCE), tl.constexpr(walk_state.PROGRESS)
 ROUND = tl.constexpr(6755399441055744.0)  # 1.5 x 2^52: added and subtracted, it rounds to the nearest whole number
 ROUNDABLE = tl.constexpr(2251799813685248.0)  # 2^51: up to here
-A_WARP = 2048  # weights of a layer that a warp can work on
 
 
 def works(packed: GpuLayout) -> bool:

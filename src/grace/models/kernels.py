@@ -16,6 +16,7 @@ from torch import Tensor
 from grace.models.gpu_layout import GpuLayout
 
 CELLS = 4096  # moves of a row at a time, times units
+A_WARP = 2048  # weights of a layer that a warp can work on
 
 
 def moves_at_once(packed: GpuLayout) -> int:
@@ -83,6 +84,19 @@ def _moved_scores(
         comes = tl.load(entry_ptr + (row * moves + m) * 2, mask=there, other=0)
         goes = tl.load(entry_ptr + (row * moves + m) * 2 + 1, mask=there, other=0)
         z += tl.load(table_ptr + comes[:, None] * A + a[None, :]) - tl.load(table_ptr + goes[:, None] * A + a[None, :])
+    z = scored(z, second_ptr, second_bias_ptr, middle_ptr, middle_bias_ptr, LAYERS, A, B)
+    for c in range(C):
+        score = tl.sum(z * tl.load(last_ptr + c * B + b)[None, :], axis=1) + tl.load(last_bias_ptr + c)
+        tl.store(scores_ptr + (row * moves + m) * C + c, score, mask=there)
+
+
+@triton.jit
+def scored(
+    z, second_ptr, second_bias_ptr, middle_ptr, middle_bias_ptr,
+    LAYERS: tl.constexpr, A: tl.constexpr, B: tl.constexpr,
+):  # fmt: skip
+    """The last hidden layer (M, B) from the first before its ReLU (M, A)."""
+    a, b = tl.arange(0, A), tl.arange(0, B)
     z = tl.where(z > 0, z, 0.0)
     if LAYERS > 1:
         second = tl.load(second_ptr + a[:, None] * B + b[None, :])
@@ -92,6 +106,22 @@ def _moved_scores(
         weight = tl.load(middle_ptr + layer * B * B + b[:, None] * B + b[None, :])
         z = tl.dot(z, weight, out_dtype=tl.float64) + tl.load(middle_bias_ptr + layer * B + b)[None, :]
         z = tl.where(z > 0, z, 0.0)
+    return z
+
+
+@triton.jit
+def leads(h, last_ptr, last_bias_ptr, key, FLIP: tl.constexpr, C: tl.constexpr, B: tl.constexpr):
+    """By how much the best class other than `key` leads all others, or class `key` if it is no flip, from the last
+    hidden layer h (M, B)."""
+    b = tl.arange(0, B)
+    own = tl.sum(h, axis=1) * 0
+    best = own - float("inf")
+    second = best
     for c in range(C):
-        score = tl.sum(z * tl.load(last_ptr + c * B + b)[None, :], axis=1) + tl.load(last_bias_ptr + c)
-        tl.store(scores_ptr + (row * moves + m) * C + c, score, mask=there)
+        score = tl.sum(h * tl.load(last_ptr + c * B + b)[None, :], axis=1) + tl.load(last_bias_ptr + c)
+        if c == key:
+            own = score
+        else:
+            second = tl.maximum(second, tl.minimum(best, score))
+            best = tl.maximum(best, score)
+    return best - tl.maximum(second, own) if FLIP else own - best
