@@ -17,7 +17,7 @@ from grace.models.kernels import leads, runs, scored
 from grace.problem.decimals import tens
 
 BLOCK = tl.constexpr(16)  # variants of a row that are scored together, and changes that a row may have
-WARPS = 4
+WARPS = 2
 MOST = 10  # changes of a row, as every subset of them is tried
 MORE_DIGITS = tl.constexpr(6)  # how many digits beyond the usual ones a value may get if nothing coarser works
 ROUNDS = tl.constexpr(4)

@@ -115,7 +115,7 @@ def _singles(
             v, s = z, slope
         bits = ((v > 0) | ((v == 0) & (s > 0))).to(tl.int32)
         h, g = v, s
-        for layer in range(LAYERS - 2):
+        for layer in tl.static_range(LAYERS - 2):
             active = ((bits >> layer) & 1) > 0
             weight = tl.load(middle_ptr + layer * B * B + b[:, None] * B + b[None, :])
             h = tl.sum(weight * tl.where(active, h, 0.0)[:, None], axis=0) + _vector(middle_bias_ptr + layer * B, b)
@@ -125,19 +125,17 @@ def _singles(
         winner, pieces = tl.full([], -1, tl.int32), 0
         while going:
             # where the next unit switches, of the first layer and of a later one
-            switch, late, late_layer = infinite, infinite, 0
-            unit_a, unit_b = tl.full([], 0, tl.int32), tl.full([], 0, tl.int32)
+            switch, late, unit_a, flips = infinite, infinite, tl.full([], 0, tl.int32), 0 * bits
             if LAYERS > 1:
                 switch, unit_a = tl.min(event, axis=0, return_indices=True)
             h, g = v, s
-            for layer in range(LAYERS - 1 if LAYERS > 1 else 1):
+            for layer in tl.static_range(LAYERS - 1 if LAYERS > 1 else 1):
                 active = ((bits >> layer) & 1) > 0
                 turns_b = (active & (g < 0)) | ((~active) & (g > 0))
                 wait = tl.where(turns_b, tl.maximum(-h / tl.where(turns_b, g, one), 0.0), infinite)
-                soonest, which = tl.min(wait, axis=0, return_indices=True)
-                sooner = t + soonest < late
-                unit_b, late_layer = tl.where(sooner, which, unit_b), tl.where(sooner, layer, late_layer)
-                late = tl.where(sooner, t + soonest, late)
+                soonest = tl.min(wait, axis=0)
+                flips = tl.where(t + soonest < late, (wait == soonest).to(tl.int32) << layer, flips)
+                late = tl.minimum(late, t + soonest)
                 h, g = tl.where(active, h, 0.0), tl.where(active, g, 0.0)
                 if layer < LAYERS - 2:
                     weight = tl.load(middle_ptr + layer * B * B + b[:, None] * B + b[None, :])
@@ -187,7 +185,7 @@ def _singles(
                 step = tl.sum(tl.where(mine, tl.where(on, -slope, slope), 0.0), axis=0)
                 s += step * _vector(second_ptr + unit_a * B, b)
                 on, event = on ^ mine, tl.where(mine, infinite, event)
-            bits = bits ^ ((b == tl.where(early, -1, unit_b)).to(tl.int32) << late_layer)
+            bits = tl.where(early, bits, bits ^ flips)
             t = end
         price = unit * tl.abs(found - x)
         if (found < infinite) & ((price < best) | ((price == best) & (j < best_feature))):
