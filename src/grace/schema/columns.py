@@ -18,6 +18,7 @@ from grace.errors import GraceError
 from grace.schema.domains import Domain
 from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, plain
 from grace.schema.frames import cell_repr, codes_of, known_codes, numbers
+from grace.schema.large_tables import finite_array, finite_frame, is_large, on_threads
 
 MAX_EXACT_INTEGER = 2.0**53  # whole numbers up to here are exact in float64
 MAX_CLASSES = 50  # a numeric target with more distinct values is a regression target
@@ -149,17 +150,25 @@ def plain_cells(frame: pd.DataFrame, positions: list[int], features: Sequence[Fe
         mixed = cells.dtype == object and {type(cell) for cell in cells.flat} <= {float, int}
         if not mixed and cells.dtype.kind not in "fiu":
             return None
-        values = cells.astype(np.float64)
+        found = finite_array(cells)
     else:
         dtypes = list(frame.dtypes)
         if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in {dtypes[p] for p in positions}):
             return None
-        selected = frame if positions == list(range(len(dtypes))) else frame.iloc[:, positions]
-        values = selected.to_numpy(dtype=np.float64, copy=True)
+        found = finite_frame(frame, positions)
+    return None if found is None else _with_shortest_decimals(found, features)
+
+
+def _with_shortest_decimals(values: Floats, features: Sequence[Feature]) -> Floats:
+    """Encoded rows, changed in place: the `shortest_decimals` of float16 and float32 columns."""
+
+    def shorten(columns: list[int]) -> None:
+        values[:, columns] = shortest_decimals(values[:, columns], features[columns[0]].dtype)
+
     for dtype in {f.dtype for f in features} & LOW_PRECISION.keys():
         columns = [j for j, f in enumerate(features) if f.dtype == dtype]
-        values[:, columns] = shortest_decimals(values[:, columns], dtype)
-    return values if np.isfinite(values).all() else None
+        on_threads(shorten, [[j] for j in columns] if is_large(*values.shape) else [columns])
+    return values
 
 
 def plain_array(rows: npt.NDArray[Any], features: Sequence[Feature]) -> Floats | None:
@@ -169,8 +178,7 @@ def plain_array(rows: npt.NDArray[Any], features: Sequence[Feature]) -> Floats |
         return None
     if not all(isinstance(f, Numeric) and not is_temporal(f) and not is_low_precision(f) for f in features):
         return None
-    values = table.astype(np.float64)
-    return values if np.isfinite(values).all() else None
+    return finite_array(table)
 
 
 def _cell_by_cell(frame: pd.DataFrame, positions: list[int], features: Sequence[Feature]) -> Floats | None:
