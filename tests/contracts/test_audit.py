@@ -82,7 +82,7 @@ def touching(explainer: grace.Explainer, rows: pd.DataFrame, **how: Any) -> grac
     """Cells that differ though nothing is said about them."""
     batch = with_one_more(explainer, rows, **how)
     followed = np.arange(batch.answers.rows.shape[1]) == np.zeros((len(batch), 1))
-    return altered(batch, batch.answers.contrast, followed=followed)
+    return altered(batch, batch.answers.contrast, following=followed)
 
 
 @pytest.mark.parametrize(

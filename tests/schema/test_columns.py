@@ -17,7 +17,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 
 import grace
 from grace.methods import METHODS
-from grace.schema.columns import date_text, decode_column, dtype_of, encode_column, feature_of, shortest
+from grace.schema.columns import date_text, decode_column, dtype_of, encode_column, feature_of
+from grace.schema.low_precision import shortest
 from reading import read
 from subsets import first
 

@@ -15,13 +15,15 @@ from grace.models.base import Model
 from grace.models.predictor import OutOfCallsError, Predictor
 from grace.models.relu import check_layers
 from grace.models.torch import TorchModel
-from grace.problem.answers import NO_CELLS, NOT_ASKED, Answers
+from grace.problem.answers import NO_CELLS, NOT_ASKED, Answers, repeated
 from grace.problem.budget import Size, rows_within
 from grace.problem.settings import Settings
 from grace.problem.space import Space
 from grace.schema.features import Bools, Floats
 
 SAFETY = 1.5  # factor on the observed number of queries per row
+
+Solve = Callable[[int, int], Answers]  # answers to the rows from one on, up to another
 
 
 @dataclass(frozen=True)
@@ -55,39 +57,38 @@ def rows_at_once(model: Model, space: Space, background: int, settings: Settings
 
 def answer_within(
     model: Model,
-    solve: Callable[[Tensor], Answers],
+    solve: Solve,
     rows: Tensor,
+    host_rows: Floats,
     step: int,
     max_calls: int,
     before: tuple[int, int],
     scores: Tensor | None,
-    host_rows: Floats | None = None,
 ) -> tuple[Answers, QueryCount | None]:
-    """Answers to all rows, in chunks of `step` rows.
+    """Answers to all rows, which are in host memory too, in chunks of `step` rows.
 
     With `max_calls`, the limit on the rows for which a black box is queried, chunks start with one row and grow as the
     observed queries per row allow; rows beyond the limit are marked in `QueryCount.left_out`. `before` is
-    `queries_so_far` at the start, and `scores` (n, k) are those of the rows, given if there is a limit; `host_rows` are
-    the rows in host memory, if there is a copy. Layers that were extracted from a model are checked against the model
-    itself on every answer."""
+    `queries_so_far` at the start, and `scores` (n, k) are those of the rows, given if there is a limit. Layers that
+    were extracted from a model are checked against the model itself on every answer."""
     n = len(rows)
-    every = torch.arange(n, device=rows.device)
+    chunks = [(start, min(start + step, n)) for start in range(0, n, step)]
     if not isinstance(model, Predictor):
         parts = []
-        for i in range(0, n, step):
-            parts.append(solve(every[i : i + step]))
+        for start, stop in chunks:
+            parts.append(solve(start, stop))
             for part in (parts[-1], *parts[-1].alternatives):
-                check_layers(model, _contrast(part, rows[i : i + step]))
+                check_layers(model, _contrast(part, rows[start:stop]))
         return Answers.join(parts, host_rows), None
     calls, queried = before
     left_out = np.zeros(n, dtype=bool)
     if not max_calls:
-        answers = Answers.join([solve(every[i : i + step]) for i in range(0, n, step)])
+        answers = Answers.join([solve(*chunk) for chunk in chunks], host_rows)
     else:
         assert scores is not None
         model.call_limit = queried + max_calls
         try:
-            answers, left_out = _within_limit(model, solve, rows, scores, step)
+            answers, left_out = _within_limit(model, solve, host_rows, scores, step)
         finally:
             model.call_limit = None
     return answers, QueryCount(model.calls - calls, model.rows_queried - queried, left_out)
@@ -101,42 +102,37 @@ def _contrast(answers: Answers, rows: Tensor) -> Tensor:
     return rows.index_put((row, column), value)
 
 
-def _within_limit(
-    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, scores: Tensor, step: int
-) -> tuple[Answers, Bools]:
+def _within_limit(model: Predictor, solve: Solve, rows: Floats, scores: Tensor, step: int) -> tuple[Answers, Bools]:
     """Answers within the query limit of the model, and which rows it left out."""
     assert model.call_limit is not None
     n, start, size, per_row = len(rows), 0, 1, 1.0
-    every = torch.arange(n, device=rows.device)
     parts, left_out = [], np.zeros(n, dtype=bool)
     while start < n:
-        here = every[start : start + size]
-        before = model.rows_queried
+        stop = min(start + size, n)
+        before, count = model.rows_queried, stop - start
         try:
-            parts.append(solve(here))
+            parts.append(solve(start, stop))
         except OutOfCallsError:
-            left_out[start : start + len(here)] = True
-            parts.append(_unanswered(rows[here], scores[here].cpu().numpy()))
-        start += len(here)
-        per_row = max(per_row, SAFETY * (model.rows_queried - before) / len(here))  # an upper estimate
-        size = min(step, 2 * len(here), max(1, int((model.call_limit - model.rows_queried) / per_row)))
-    return Answers.join(parts), left_out
+            left_out[start:stop] = True
+            parts.append(_unanswered(rows[start:stop], scores[start:stop].cpu().numpy()))
+        per_row = max(per_row, SAFETY * (model.rows_queried - before) / count)  # an upper estimate
+        size = min(step, 2 * count, max(1, int((model.call_limit - model.rows_queried) / per_row)))
+        start = stop
+    return Answers.join(parts, rows), left_out
 
 
-def _unanswered(rows: Tensor, scores: Floats) -> Answers:
+def _unanswered(rows: Floats, scores: Floats) -> Answers:
     """`Answers` without success, for rows with these scores."""
     n, none = len(rows), np.zeros(len(rows), dtype=bool)
-    cells = rows.cpu().numpy()
     return Answers(
-        rows=cells,
+        rows=rows,
         differing=NO_CELLS,
         success=none,
         trivial=none.copy(),
         before=scores,
         after=scores.copy(),
         distance=np.zeros(n),
-        nearest=np.full(n, np.nan),
-        proof=np.full(n, NOT_ASKED),
+        nearest=repeated(np.nan, n),
+        proof=repeated(NOT_ASKED, n),
         checks={k: none.copy() for k in ("flip", "features", "gamma", "domain", "irreducible")},
-        followed=np.zeros(cells.shape, dtype=bool),
     )

@@ -216,11 +216,12 @@ class Explainer:
         check_protected(schema, chosen.method)
         table = rows if isinstance(rows, np.ndarray) else as_frame(rows, schema.columns)
         encoded = schema.encode(table, missing=chosen.missing == "fill")
-        filled = np.isnan(encoded)
-        if filled.any():
+        filled = np.isnan(encoded) if chosen.missing == "fill" else None
+        if filled is not None and filled.any():
             encoded = imputed(schema.features, encoded)
         queries = queries_so_far(self.model)
-        x = self.tensor(encoded).clone(memory_format=torch.contiguous_format)
+        x = self._view.own_rows(encoded)
+        host_rows = x.numpy() if x.is_cpu else encoded
         step = 1
         if len(x) > 1:
             background = self._view.background_rows if METHODS[chosen.method].wants_background else None
@@ -233,19 +234,18 @@ class Explainer:
         goal = goal_of(self._view, x, against, chosen, scores)
         required = requirements(self._view, schema, robust, chosen)
 
-        def solve(here: Tensor) -> Answers:
-            whole = len(here) == len(x)
-            part = (x, goal) if whole else (x[here], goal.select(here))
+        def solve(start: int, stop: int) -> Answers:
+            part, known = (x, goal), scores if once else None
+            if stop - start < len(x):  # copies: where rows stand in memory may decide the last bit of their scores
+                here = torch.arange(start, stop, device=x.device)
+                part, known = (x[start:stop].clone(), goal.select(here)), None if known is None else known[here]
             problem = required.problem(self._problem(*part, schema, chosen))
-            host_rows = None if x.is_cpu else encoded[int(here[0]) : int(here[-1]) + 1]
-            known = None
-            if once and scores is not None and problem.model is self.model:
-                known = scores if whole else scores[here]
-            return required.to_row_answers(answer(problem, chosen, host_rows, known))
+            known = known if problem.model is self.model else None
+            return required.to_row_answers(answer(problem, chosen, host_rows[start:stop], known))
 
         try:
             answers, query_count = answer_within(
-                self.model, solve, x, step, chosen.max_calls, queries, scores, None if x.is_cpu else encoded
+                self.model, solve, x, host_rows, step, chosen.max_calls, queries, scores
             )
         except LayersDifferError as difference:
             sample = encoded if self.background_rows is None else self.background_rows

@@ -112,7 +112,7 @@ class Explanations:
     @property
     def followed(self) -> pd.DataFrame:
         """Which features of each row follow the changed ones."""
-        return pd.DataFrame(self.answers.followed, columns=self.schema.names, index=self.index)
+        return pd.DataFrame(self.answers.followed.copy(), columns=self.schema.names, index=self.index)
 
     @property
     def filled(self) -> pd.DataFrame:
@@ -258,7 +258,7 @@ class Explanations:
         best = np.stack([a.before.argmax(axis=1), a.after.argmax(axis=1)], axis=1)
         if self.task == "regression":
             best[:, 1] = 1
-        return Overview.of(self.schema, words, a.rows, np.where(a.followed, a.rows, a.contrast), a.success, best)
+        return Overview.of(self.schema, words, a.rows, a.moved, a.success, best)
 
     def plot(self, kind: str = "features", *, width: float = 760, theme: str = "light") -> Figure:
         """The batch as a matplotlib figure: how often "features" change, typical "changes", or a "heatmap" of rows."""

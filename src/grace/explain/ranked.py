@@ -91,8 +91,7 @@ class Ranked:
     @cached_property
     def moved(self) -> Floats:
         """The rows after the intervention alone, without its consequences (n, d)."""
-        a = self.answers
-        return np.where(a.followed, a.rows, a.contrast) if a.followed.any() else a.contrast
+        return self.answers.moved
 
     @cached_property
     def changes(self) -> Changes:
@@ -102,9 +101,9 @@ class Ranked:
     def follow_on(self) -> Changes | None:
         """The consequences of the changes; None if there are none."""
         a, batch = self.answers, self.batch
-        if not a.followed.any():
+        if a.following is None or not a.following.any():
             return None
-        return Changes(batch.schema, self.shared.reader, a.rows, np.where(a.followed, a.contrast, a.rows))
+        return Changes(batch.schema, self.shared.reader, a.rows, np.where(a.following, a.contrast, a.rows))
 
     @cached_property
     def medians(self) -> tuple[list[int], list[int], list[float]]:

@@ -18,7 +18,7 @@ from grace.methods.polish import polish, trees_of
 from grace.methods.search import is_steady, steady_answers
 from grace.models.base import checked_scores
 from grace.models.checking import differs
-from grace.problem.answers import NOT_ASKED, Answers, Cells
+from grace.problem.answers import NOT_ASKED, Answers, Cells, repeated
 from grace.problem.cancellation import check_cancelled
 from grace.problem.goal import Flip, Goal
 from grace.problem.numpy_or_torch import places, to_native, to_numpy
@@ -87,7 +87,7 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
     if settings.polish and method.gets_polished and not method.polishes_itself:
         hit = (found != problem.rows).any(dim=1) & problem.reached(found)
         found = _replace_rows(problem, to_native(hit), found, polish)
-    proof, nearest = np.full(len(rows), NOT_ASKED), np.full(len(rows), np.nan)
+    proof, nearest = repeated(NOT_ASKED, len(rows)), repeated(np.nan, len(rows))
     if settings.prove:
         found, proved = _proven(problem, method, found, torch.as_tensor(trivial), settings.budget)
         proof = to_numpy(proved)
@@ -107,6 +107,7 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
         distance = distance * success
     if settings.prove and success.any():
         hits = torch.as_tensor(places(success))
+        nearest = nearest.copy()
         nearest[to_numpy(success)] = to_numpy(distance_bound(problem.select(hits), contrast[hits], settings.budget))
     checks["irreducible"] = success & False
     if method.polishes_itself or (settings.polish and method.gets_polished):
@@ -128,7 +129,6 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
         proof=proof,
         nearest=nearest,
         checks={name: to_numpy(held) for name, held in checks.items()},
-        followed=np.zeros(rows.shape, dtype=bool),
     )
     return answers.keep(contrast.numpy()) if contrast.is_cpu else answers
 

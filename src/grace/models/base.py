@@ -15,10 +15,11 @@ from torch import Tensor
 from grace.errors import GraceError
 from grace.models.files import ModelFile
 from grace.models.threshold import Cutoffs
-from grace.schema.columns import imputed, is_low_precision
+from grace.schema.columns import imputed
 from grace.schema.features import Categorical, Floats, Numeric, Value, plain
 from grace.schema.frames import as_frame, cell_repr, join_first
 from grace.schema.groups import layout_of
+from grace.schema.low_precision import is_low_precision
 from grace.schema.schema import Schema
 
 Margins = Callable[[Tensor], Tensor]

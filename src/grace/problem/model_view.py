@@ -37,6 +37,11 @@ class ModelView:
     def tensor(self, rows: Floats) -> Tensor:
         return torch.as_tensor(rows, dtype=torch.float64, device=self.model.device)
 
+    def own_rows(self, rows: Floats) -> Tensor:
+        """A copy on the device, one row after another."""
+        there = self.tensor(rows)
+        return there.clone(memory_format=torch.contiguous_format) if there.is_cpu else there.contiguous()
+
     def space(self, schema: Schema, norm: str = "l1") -> Space:
         """The space of a schema; those of whole domains are cached."""
         if schema is not self.schemas.get(schema.domain):

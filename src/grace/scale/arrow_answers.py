@@ -18,9 +18,10 @@ from grace.proofs.certificate import PROVEN
 from grace.scale.extra_columns import ExtraColumns
 from grace.scale.rejected_rows import Reject, bisect_failures, split_rejects
 from grace.scale.worker import JobQuestion
-from grace.schema.columns import DURATION_PREFIXES, MAX_EXACT_INTEGER, TIMESTAMP_PREFIXES, is_date, is_low_precision
+from grace.schema.columns import DURATION_PREFIXES, MAX_EXACT_INTEGER, TIMESTAMP_PREFIXES, is_date
 from grace.schema.features import Bools, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.groups import ungrouped
+from grace.schema.low_precision import is_low_precision
 from grace.schema.tables.table_file import ROW, Part
 from grace.text.sentence import TextOptions
 

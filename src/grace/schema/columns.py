@@ -18,6 +18,15 @@ from grace.errors import GraceError
 from grace.schema.domains import Domain
 from grace.schema.features import MISSING, Categorical, Feature, Floats, Numeric, Value, plain
 from grace.schema.frames import cell_repr, codes_of, known_codes, numbers
+from grace.schema.large_tables import finite_array, finite_frame
+from grace.schema.low_precision import (
+    LOW_PRECISION,
+    is_low_precision,
+    shortest,
+    shortest_decimals,
+    to_dtype,
+    with_shortest_decimals,
+)
 
 MAX_EXACT_INTEGER = 2.0**53  # whole numbers up to here are exact in float64
 MAX_CLASSES = 50  # a numeric target with more distinct values is a regression target
@@ -30,17 +39,8 @@ TEMPORAL_PREFIXES = (*DATE_PREFIXES, *DURATION_PREFIXES)
 PYTHON_DATE = "date"
 INTERVALS = "interval"
 CLOSED: dict[str, Any] = {"(]": "right", "[)": "left", "[]": "both", "()": "neither"}
-LOW_PRECISION: dict[str, type[np.floating[Any]]] = {
-    "float16": np.float16,
-    "float32": np.float32,
-    "Float32": np.float32,
-    "halffloat[pyarrow]": np.float16,
-    "float[pyarrow]": np.float32,
-}
 NUMBER_TYPES = frozenset({float, int, np.float64, np.int64})  # of plain cells
 CATEGORY_TYPES = NUMBER_TYPES | {str, bool, np.bool_}
-BLOCK = 1 << 15  # values processed at a time, to stay in the CPU cache
-EXACT_TENS = 22  # 10**22 is the largest power of ten that is exact in float64
 DAY = 86_400_000_000  # microseconds
 
 
@@ -133,11 +133,6 @@ def is_temporal(feature: Numeric) -> bool:
     return feature.dtype.startswith(TEMPORAL_PREFIXES)
 
 
-def is_low_precision(feature: Feature) -> bool:
-    """Whether the feature is a float16 or float32 column."""
-    return isinstance(feature, Numeric) and feature.dtype in LOW_PRECISION
-
-
 def plain_cells(frame: pd.DataFrame, positions: list[int], features: Sequence[Feature]) -> Floats | None:
     """The columns at `positions` as an array (n, d), if all are plain, finite numbers, or in a few rows also known
     categories; else None. Faster than encoding column by column, which takes milliseconds even for a single row."""
@@ -149,17 +144,13 @@ def plain_cells(frame: pd.DataFrame, positions: list[int], features: Sequence[Fe
         mixed = cells.dtype == object and {type(cell) for cell in cells.flat} <= {float, int}
         if not mixed and cells.dtype.kind not in "fiu":
             return None
-        values = cells.astype(np.float64)
+        found = finite_array(cells)
     else:
         dtypes = list(frame.dtypes)
         if not all(isinstance(t, np.dtype) and t.kind in "fiu" for t in {dtypes[p] for p in positions}):
             return None
-        selected = frame if positions == list(range(len(dtypes))) else frame.iloc[:, positions]
-        values = selected.to_numpy(dtype=np.float64, copy=True)
-    for dtype in {f.dtype for f in features} & LOW_PRECISION.keys():
-        columns = [j for j, f in enumerate(features) if f.dtype == dtype]
-        values[:, columns] = shortest_decimals(values[:, columns], dtype)
-    return values if np.isfinite(values).all() else None
+        found = finite_frame(frame, positions)
+    return None if found is None else with_shortest_decimals(found, features)
 
 
 def plain_array(rows: npt.NDArray[Any], features: Sequence[Feature]) -> Floats | None:
@@ -169,8 +160,7 @@ def plain_array(rows: npt.NDArray[Any], features: Sequence[Feature]) -> Floats |
         return None
     if not all(isinstance(f, Numeric) and not is_temporal(f) and not is_low_precision(f) for f in features):
         return None
-    values = table.astype(np.float64)
-    return values if np.isfinite(values).all() else None
+    return finite_array(table)
 
 
 def _cell_by_cell(frame: pd.DataFrame, positions: list[int], features: Sequence[Feature]) -> Floats | None:
@@ -195,44 +185,6 @@ def _cell_by_cell(frame: pd.DataFrame, positions: list[int], features: Sequence[
             else:
                 return None
     return out
-
-
-def shortest_decimals(values: Floats, dtype: str) -> Floats:
-    """Values of a float16 or float32 column as the shortest decimals that round to them: 0.1 for 0.10000000149. Values
-    that the dtype cannot represent are kept."""
-    cells = _to_dtype(values, dtype)
-    return np.where(cells == values, shortest(cells), values)
-
-
-def shortest(cells: npt.NDArray[np.floating[Any]]) -> Floats:
-    """For each float16 or float32 number, the shortest decimal that rounds to it, as float64; integers stay."""
-    flat = cells.reshape(-1)
-    out = flat.astype(np.float64)
-    for start in range(0, len(flat), BLOCK):
-        _shorten(out[start : start + BLOCK], flat[start : start + BLOCK])
-    return out.reshape(cells.shape)
-
-
-def _shorten(values: Floats, cells: npt.NDArray[np.floating[Any]]) -> None:
-    """In-place `shortest` for one block."""
-    pending = np.flatnonzero(np.isfinite(values) & (values != np.round(values)))
-    precision = np.finfo(cells.dtype).precision  # digits that survive a round trip; three more identify any number
-    for digits in range(precision, precision + 4):
-        if len(pending) == 0:
-            return
-        exact = values[pending]
-        decimals = digits - 1 - np.floor(np.log10(np.abs(exact))).astype(np.int64)
-        power = 10.0 ** np.clip(decimals, 0, EXACT_TENS)
-        candidate = np.round(exact * power) / power
-        same = (candidate.astype(cells.dtype) == cells[pending]) & (decimals <= EXACT_TENS)
-        values[pending[same]] = candidate[same]
-        pending = pending[~same]
-    values[pending] = cells[pending].astype(str).astype(np.float64)  # slow, but few numbers are this small
-
-
-def _to_dtype(values: Floats, dtype: str) -> np.ndarray[Any, np.dtype[np.floating[Any]]]:
-    with np.errstate(over="ignore"):
-        return values.astype(LOW_PRECISION[dtype])
 
 
 def encode_column(column: pd.Series[Any], feature: Feature) -> Floats:
@@ -286,7 +238,7 @@ def decode_column(values: Floats, feature: Feature, narrow: bool = False) -> Any
     if is_temporal(feature):
         return _temporal_cells(values, feature)
     if is_low_precision(feature):
-        cells = _to_dtype(values, feature.dtype)
+        cells = to_dtype(values, feature.dtype)
         if not narrow and not bool((np.isnan(values) | (shortest(cells) == values)).all()):
             return _as_dtype(pd.Series(values), "float64" if feature.dtype in np.sctypeDict else "Float64")
         return _as_dtype(pd.Series(cells), feature.dtype)

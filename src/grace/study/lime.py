@@ -19,8 +19,8 @@ from grace.explain.explainer import Explainer
 from grace.models.base import checked_scores, class_codes
 from grace.pictures.drawing import Drawing, Mark, Rect, Text, line
 from grace.pictures.svg import to_svg
-from grace.schema.columns import is_low_precision
 from grace.schema.features import Categorical, Feature, Floats, Value
+from grace.schema.low_precision import is_low_precision
 from grace.schema.schema import Schema
 from grace.schema.words import fill
 from grace.text import sentence

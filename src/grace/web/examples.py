@@ -11,10 +11,11 @@ import pandas as pd
 
 from grace.errors import GraceError
 from grace.scale.rejected_rows import bisect_failures
-from grace.schema.columns import is_low_precision, is_temporal
+from grace.schema.columns import is_temporal
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Numeric, columns_of
 from grace.schema.frames import as_frame, join_first
 from grace.schema.groups import join_groups
+from grace.schema.low_precision import is_low_precision
 from grace.web.rows import default_cell, is_missing, parse_cell, plain_cell
 
 if TYPE_CHECKING:

@@ -15,19 +15,11 @@ import numpy as np
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import (
-    MAX_DATE,
-    MIN_DATE,
-    date_text,
-    epoch_days,
-    fill_value,
-    is_date,
-    is_low_precision,
-    shortest_decimals,
-)
+from grace.schema.columns import MAX_DATE, MIN_DATE, date_text, epoch_days, fill_value, is_date
 from grace.schema.features import MISSING, Categorical, Feature, Numeric, Value, plain
 from grace.schema.frames import cell_repr, cell_reprs
 from grace.schema.groups import has_groups, join_groups
+from grace.schema.low_precision import is_low_precision, shortest_decimals
 from grace.schema.schema import Schema
 from grace.text import sentence
 

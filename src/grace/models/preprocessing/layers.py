@@ -25,8 +25,9 @@ from grace.models.preprocessing.transformers import untouched
 from grace.models.threshold import Cutoffs
 from grace.models.to_torch import Layers, SameDecisions, estimator_layers, module, probabilities_missing
 from grace.models.torch import TorchModel
-from grace.schema.columns import is_low_precision, is_temporal
+from grace.schema.columns import is_temporal
 from grace.schema.features import Floats, Numeric, columns_of, plain
+from grace.schema.low_precision import is_low_precision
 from grace.schema.schema import Schema
 
 

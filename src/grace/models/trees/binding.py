@@ -27,8 +27,9 @@ from grace.models.trees.compiled import Trees, trees_of
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.models.trees.nodes import Nodes
 from grace.models.trees.reading import read_trees
-from grace.schema.columns import is_low_precision, is_temporal
+from grace.schema.columns import is_temporal
 from grace.schema.features import Bools, Floats, Numeric, columns_of
+from grace.schema.low_precision import is_low_precision
 from grace.schema.schema import Schema
 
 Ints = npt.NDArray[np.int64]

@@ -219,7 +219,7 @@ class Consequences:
         return answers.with_contrast(
             final,
             success=success,
-            followed=(final != answers.rows) & (moved == own).numpy(),
+            following=(final != answers.rows) & (moved == own).numpy(),
             checks={**answers.checks, "rules": fine & success},
             alternatives=tuple(self.to_row_answers(other) for other in answers.alternatives),
         )
