@@ -104,6 +104,15 @@ class ReluNetwork:
         return packed if works(packed) else None
 
     @cached_property
+    def on_host(self) -> ReluNetwork:
+        """The network in host memory."""
+        if self.weight.is_cpu:
+            return self
+        tables, embedded = ({j: t.cpu() for j, t in part.items()} for part in (self.tables, self.embedded))
+        later = tuple((weight.cpu(), bias.cpu()) for weight, bias in self.later)
+        return ReluNetwork(self.weight.cpu(), self.bias.cpu(), tables, later, embedded)
+
+    @cached_property
     def compiled(self) -> Layers:
         """The network for compiled code; two classes are one score, the lead of the second."""
         from grace.models.compiled import layers_of  # numba takes a second to import
