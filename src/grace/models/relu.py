@@ -123,12 +123,6 @@ class ReluNetwork:
         tables = {j: table.cpu().numpy() for j, table in self.tables.items()}
         return layers_of(self.weight.cpu().numpy(), self.bias.cpu().numpy(), tables, [*hidden, (weight, bias)])
 
-    def single(self) -> ReluNetwork:
-        """The same network in single precision."""
-        tables = {j: table.float() for j, table in self.tables.items()}
-        later = tuple((weight.float(), bias.float()) for weight, bias in self.later)
-        return ReluNetwork(self.weight.float(), self.bias.float(), tables, later)
-
 
 def relu_network(model: Model) -> ReluNetwork | None:
     """The model as a ReLU network, or None if it is none. Kept until the model is refreshed."""
