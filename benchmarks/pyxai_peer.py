@@ -31,7 +31,7 @@ from grace.experiments.process import clean
 from grace.explain.decisions.questions import problem_of
 from grace.explain.decisions.sufficient import entailing
 from grace.models.predictor import tree_ensemble
-from grace.proofs.prover import FOUND, PROVEN
+from grace.proofs.certificate import FOUND, PROVEN
 from grace.proofs.sets import set_prover
 
 OUT = Path(__file__).parents[1] / "docs" / "pyxai-peers.csv"

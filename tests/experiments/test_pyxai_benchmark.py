@@ -11,7 +11,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import grace
-from grace.proofs.prover import FOUND, PROVEN
+from grace.proofs.certificate import FOUND, PROVEN
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 INPUTS = pd.DataFrame(np.random.default_rng(5).normal(size=(200, 3)), columns=list("abc"))

@@ -15,9 +15,7 @@ import grace
 from grace.explain.solve import answer
 from grace.models.relu import relu_network
 from grace.problem.goal import Flip
-from grace.proofs import prover
-from grace.proofs.certificate import FOUND, OPEN, PROVEN, network_of, prove
-from grace.proofs.prover import Prover, prove_batched
+from grace.proofs.certificate import FOUND, PROVEN, prove
 from grids import enumerated, explainer_of, grid
 
 pytestmark = pytest.mark.quick
@@ -30,17 +28,11 @@ def problem_of(explainer: grace.Explainer, rows: pd.DataFrame, **limits: object)
     return explainer._problem(encoded, None, schema, settings)
 
 
-def batched(problem, most: torch.Tensor, budget: float):
-    """The prover that works on all rows together, on whatever device."""
-    return prove_batched(problem, network_of(problem), most, budget)
-
-
 @pytest.mark.parametrize(
     "limits", [{}, {"frozen": ["a"]}, {"increase_only": ["a"], "decrease_only": ["d"]}, {"gamma": 0.02}]
 )
 @pytest.mark.parametrize(("seed", "tilt"), [(0, 2.5), (1, 0.7), (2, 2.5), (3, 2.5)])
-@pytest.mark.parametrize("prove", [prove, batched])
-def test_agrees_with_trying_everything(prove, seed: int, tilt: float, limits: dict) -> None:
+def test_agrees_with_trying_everything(seed: int, tilt: float, limits: dict) -> None:
     frame = grid(seed)
     explainer = explainer_of(frame, seed, tilt=tilt)
     problem = problem_of(explainer, frame.head(12), **limits)
@@ -58,65 +50,6 @@ def test_agrees_with_trying_everything(prove, seed: int, tilt: float, limits: di
                 assert part.inside(row).all()
                 assert (row != part.rows).sum() <= most
     assert seen == {FOUND, PROVEN}
-
-
-@pytest.mark.parametrize(("scale", "offset"), [(1.0, 0.0), (300.0, 0.0), (1.0, 1e6)])
-def test_single_precision_claims_no_more_than_double(scale: float, offset: float, monkeypatch) -> None:
-    """Bounds in single precision with their slack lie above those in double, and are not much worse."""
-    rng = np.random.default_rng(3)
-    frame = pd.DataFrame({name: rng.normal(offset, 1, 60) for name in "abcdefgh"} | {"g": rng.choice(["u", "v"], 60)})
-    explainer = explainer_of(frame, 3, hidden=(12, 9, 7))
-    with torch.no_grad():
-        for layer in explainer.model.module.layers:
-            layer.weight.mul_(scale)
-    usual, slacks = Prover.undone, []
-
-    def compared(self, nodes, bound):
-        quick, sure = bound(self.quick, nodes), bound(self.relaxation, nodes)
-        assert quick.value.dtype == torch.float32
-        assert (quick.value.double() + quick.slack.double() >= sure.value - sure.slack).all()
-        slacks.append(quick.slack.double() / sure.value.abs())
-        return usual(self, nodes, bound)
-
-    monkeypatch.setattr(Prover, "undone", compared)
-    batched(problem_of(explainer, frame.head(12)), torch.full((12,), 3), budget=0.5)
-    assert torch.cat(slacks).median() < 0.1
-
-
-def test_coarse_products_are_not_trusted(monkeypatch) -> None:
-    """Where products in single precision are not exact enough, all is done in double; with the same verdicts."""
-    frame = grid(1)
-    problem = problem_of(explainer_of(frame, 1), frame.head(12))
-    most = torch.full((12,), 2)
-    assert prover.exact(torch.device("cpu"))
-    usual = batched(problem, most, budget=10)
-    matmul = torch.Tensor.__matmul__
-    coarse = lambda a, b: matmul(a, b) if a.dtype == torch.float64 else matmul(a.bfloat16(), b.bfloat16()).float()  # noqa: E731
-    with monkeypatch.context() as patch:
-        patch.setattr(torch.Tensor, "__matmul__", coarse)
-        assert not prover.exact(torch.device("cpu"))
-        careful = batched(problem, most, budget=10)
-    assert torch.equal(usual.status, careful.status)
-
-
-def test_too_many_nodes_are_given_up(monkeypatch) -> None:
-    """A row with far too many open nodes stays open, without a word against it; the others are decided as ever."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(60, 12)), columns=[f"f{i}" for i in range(12)])
-    problem = problem_of(explainer_of(frame, 0, hidden=(16, 12), tilt=14.0), frame.head(6))
-    most = torch.tensor([1, 3] * 3)
-    usual = batched(problem, most, budget=100)
-    assert (usual.status == PROVEN).all()
-    monkeypatch.setattr(Prover, "fewer", lambda self, nodes, fewer=Prover.fewer: fewer(narrow(self), nodes))
-    little = batched(problem, most, budget=100)
-    assert (little.status[most == 1] == PROVEN).all()
-    assert (little.status == OPEN).any()
-    assert torch.isfinite(little.bound[little.status == OPEN]).all()
-
-
-def narrow(prover: Prover) -> Prover:
-    prover.many = 1
-    return prover
 
 
 def best_by_milp(
@@ -232,9 +165,8 @@ def test_claims_about_the_papers_networks_hold_for_a_milp_solver(name: str, doma
     assert agreed == len(claims)
 
 
-@pytest.mark.parametrize("prove", [prove, batched])
 @pytest.mark.parametrize("hidden", [(), (7,), (6, 5, 4)])
-def test_any_depth(hidden: tuple[int, ...], prove) -> None:
+def test_any_depth(hidden: tuple[int, ...]) -> None:
     frame = grid(9)
     explainer = explainer_of(frame, 9, hidden=hidden)
     problem = problem_of(explainer, frame.head(8))

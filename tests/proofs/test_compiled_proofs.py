@@ -26,7 +26,6 @@ from grace.proofs.compiled.limits import begin_row
 from grace.proofs.compiled.lines import is_single_change_excluded, line_work
 from grace.proofs.compiled.rows import CHANGED, CHILDREN, LEFT, NEXT, OPENED, Search, search
 from grace.proofs.compiled.tree import examine, make_child
-from grace.proofs.prover import prove_batched
 from grids import explainer_of, grid
 
 MOST = 3
@@ -227,18 +226,6 @@ def points_in(work: Search, f: int, problem: Problem, rng: np.random.Generator) 
         for w in rng.permutation(ways)[: work.counts[f, LEFT]]:
             row[work.feature[w]] = work.near[w] + rng.choice([1.0, rng.random()]) * (work.far[w] - work.near[w])
     return out
-
-
-def test_both_provers_agree() -> None:
-    seen: set[int] = set()
-    for seed, tilt, most in product(range(4), (1.5, 3.0), (1, 2, 3)):
-        frame = mixed(seed, more=10 * (seed % 2))
-        problem = problem_of(explainer_of(frame, seed, hidden=(12, 9), tilt=tilt), frame)
-        asked = torch.full((len(frame),), most)
-        one, other = prove(problem, asked, 10), prove_batched(problem, network_of(problem), asked, 10)
-        assert torch.equal(one.status, other.status)
-        seen |= set(one.status.tolist())
-    assert seen == {FOUND, PROVEN}
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grace.proofs.certificate import FOUND, OPEN, PROVEN
 from grace.proofs.minimal_sets import MinimalSets, minimal_sets
-from grace.proofs.prover import FOUND, OPEN, PROVEN
 from grace.proofs.sets import SetProver, Verdict
 from grace.proofs.sufficient import hitting_set, sufficient_set
 

@@ -16,9 +16,8 @@ import grace
 from grace.models import Network, TorchModel
 from grace.problem.goal import Between
 from grace.problem.problem import Problem
-from grace.proofs.certificate import FOUND, OPEN, PROVEN, network_of, prove
+from grace.proofs.certificate import FOUND, OPEN, PROVEN, prove
 from grace.proofs.distance_bound import ENOUGH, distance_bound
-from grace.proofs.prover import prove_batched
 from grids import enumerated, grid, nearest_by_trying
 from milp_checker import Question, decide
 from milp_network import Weights, weights_of
@@ -78,32 +77,15 @@ def test_verdicts_are_those_of_trying_everything(seed: int, goal: str, share: fl
     problem = problem_of(regressor_of(frame, seed, (6, 5, 4) if deep else (7,)), frame.head(6), goal, share)
     asked = ~problem.reached(problem.rows)
     for most in (1, 2, 3):
-        for verdict in (
-            prove(problem, torch.full((6,), most), 10),
-            prove_batched(problem, network_of(problem), torch.full((6,), most), 10),
-        ):
-            for i in torch.nonzero(asked)[:, 0].tolist():
-                best, status = enumerated(problem, i, most), int(verdict.status[i])
-                assert status == (FOUND if best >= 1e-6 else PROVEN) or (status == OPEN and abs(best) < 1e-5)
-                assert status != PROVEN or best < 0
-                if status == FOUND:
-                    part, row = problem.select(torch.tensor([i])), verdict.rows[[i]]
-                    assert (part.reached(row) & part.inside(row).all(dim=1)).all()
-                    assert 1 <= (row != part.rows).sum() <= most
-
-
-@pytest.mark.parametrize("goal", GOALS)
-def test_both_provers_agree(goal: str) -> None:
-    seen: set[int] = set()
-    for seed in range(3):
-        frame = mixed(seed)
-        problem = problem_of(regressor_of(frame, seed, (12, 9)), frame, goal, 0.97)
-        for most in (1, 2, 3):
-            asked = torch.where(problem.reached(problem.rows), 0, most)
-            one, other = prove(problem, asked, 10), prove_batched(problem, network_of(problem), asked, 10)
-            assert torch.equal(one.status, other.status)
-            seen |= set(one.status[asked > 0].tolist())
-    assert seen == {FOUND, PROVEN}
+        verdict = prove(problem, torch.full((6,), most), 10)
+        for i in torch.nonzero(asked)[:, 0].tolist():
+            best, status = enumerated(problem, i, most), int(verdict.status[i])
+            assert status == (FOUND if best >= 1e-6 else PROVEN) or (status == OPEN and abs(best) < 1e-5)
+            assert status != PROVEN or best < 0
+            if status == FOUND:
+                part, row = problem.select(torch.tensor([i])), verdict.rows[[i]]
+                assert (part.reached(row) & part.inside(row).all(dim=1)).all()
+                assert 1 <= (row != part.rows).sum() <= most
 
 
 @pytest.mark.parametrize("goal", GOALS)

@@ -104,6 +104,15 @@ class ReluNetwork:
         return packed if works(packed) else None
 
     @cached_property
+    def on_host(self) -> ReluNetwork:
+        """The network in host memory."""
+        if self.weight.is_cpu:
+            return self
+        tables, embedded = ({j: t.cpu() for j, t in part.items()} for part in (self.tables, self.embedded))
+        later = tuple((weight.cpu(), bias.cpu()) for weight, bias in self.later)
+        return ReluNetwork(self.weight.cpu(), self.bias.cpu(), tables, later, embedded)
+
+    @cached_property
     def compiled(self) -> Layers:
         """The network for compiled code; two classes are one score, the lead of the second."""
         from grace.models.compiled import layers_of  # numba takes a second to import
@@ -113,12 +122,6 @@ class ReluNetwork:
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
         tables = {j: table.cpu().numpy() for j, table in self.tables.items()}
         return layers_of(self.weight.cpu().numpy(), self.bias.cpu().numpy(), tables, [*hidden, (weight, bias)])
-
-    def single(self) -> ReluNetwork:
-        """The same network in single precision."""
-        tables = {j: table.float() for j, table in self.tables.items()}
-        later = tuple((weight.float(), bias.float()) for weight, bias in self.later)
-        return ReluNetwork(self.weight.float(), self.bias.float(), tables, later)
 
 
 def relu_network(model: Model) -> ReluNetwork | None:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from grace.models.network import LinearMargins
+from grace.problem.numpy_or_torch import to_device
 
 
 class Goal(ABC):
@@ -30,6 +31,11 @@ class Goal(ABC):
     @abstractmethod
     def select(self, index: Tensor) -> Goal:
         """The goal of some of the rows."""
+
+    def on(self, device: torch.device) -> Goal:
+        """The same goal, a dataclass, in the memory of a device."""
+        moved: Goal = to_device(self, device)
+        return moved
 
     @abstractmethod
     def winners(self, scores: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ on other devices. Code uses only names that both libraries have.
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,17 @@ def to_native(values: Tensor) -> Any:
 def to_numpy(values: Any) -> Any:
     """The values in host memory, as numpy."""
     return values.cpu().numpy() if isinstance(values, Tensor) else values
+
+
+def to_device(values: Any, device: torch.device) -> Any:
+    """Tensors in the memory of a device, also those of a dictionary or a dataclass; anything else as it is."""
+    if isinstance(values, Tensor):
+        return values.to(device)
+    if isinstance(values, dict):
+        return {key: to_device(value, device) for key, value in values.items()}
+    if is_dataclass(values) and not isinstance(values, type):
+        return replace(values, **{f.name: to_device(getattr(values, f.name), device) for f in fields(values)})
+    return values
 
 
 def library(values: Any) -> Any:

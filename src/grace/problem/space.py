@@ -8,13 +8,14 @@ measured in units of the feature's spread; a typical change of category has leng
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from grace.problem.numpy_or_torch import to_native
+from grace.problem.numpy_or_torch import to_device, to_native
 from grace.schema.features import MISSING, Categorical, Numeric
 from grace.schema.schema import Schema
 
@@ -95,6 +96,14 @@ class Space:
 
     def __len__(self) -> int:
         return len(self.owner)
+
+    def on(self, device: torch.device) -> Space:
+        """The same space in the memory of a device."""
+        other = copy(self)
+        vars(other).update({name: to_device(value, device) for name, value in vars(self).items()})
+        for name in ("_choosable", "_n_choices", "_places"):
+            setattr(other, name, to_native(torch.as_tensor(getattr(self, name)).to(device)))
+        return other
 
     def numbers(self, values: Tensor) -> Tensor:
         """The numeric features of values (..., d); without a copy if there are no categories."""

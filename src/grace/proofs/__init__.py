@@ -2,11 +2,12 @@
 ReLU networks and ensembles of trees.
 
 certificate     decides for each row whether an answer with at most k changes exists
-compiled        branch and bound on a CPU, row by row
-prover          branch and bound on a GPU, all rows together
-nodes           the nodes of the search, and the parts of their bounds
-relaxation      linear bounds on a network over a node
-distance_bound  a lower bound on the distance of answers
+verdicts        what it says
+compiled        branch and bound for ReLU networks, row by row
+host            a problem on a GPU moved to the host, where the compiled code is
+distance_bound  a lower bound on the distance of answers; in tensors, wherever the problem is
+nodes           the boxes that it looks at, and the parts of their bounds
+relaxation      linear bounds on a network over such a box
 trees           the same for tree ensembles, by the branch and bound of `methods.trees`
 boxes           whether a model decides the same everywhere in a box; tree_boxes for trees, compiled.boxes for networks
 regions         grows such boxes around answers

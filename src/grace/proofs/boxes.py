@@ -21,6 +21,7 @@ from grace.models.predictor import tree_ensemble
 from grace.models.relu import relu_network
 from grace.problem.goal import Against, Between
 from grace.problem.problem import Problem
+from grace.proofs.host import on_host
 from grace.schema.features import Floats
 
 Ints = npt.NDArray[np.int64]
@@ -51,9 +52,8 @@ class BoxChecker(ABC):
 
 
 def checker_of(problem: Problem, contrast: Tensor, low: Tensor, high: Tensor) -> BoxChecker:
-    """The checker for a problem whose goal is the decision at `contrast`; boxes lie within `low` and `high` (n, d).
-    On a GPU nothing is proven."""
-    if not problem.rows.is_cpu or problem.origin is not None:
+    """The checker for a problem whose goal is the decision at `contrast`; boxes lie within `low` and `high` (n, d)."""
+    if problem.origin is not None:
         return SampledBoxes(problem)
     widest = replace(problem, rows=contrast, low=low, high=high, free=high > low)
     ensemble, network = tree_ensemble(problem.model), relu_network(problem.model)
@@ -64,7 +64,7 @@ def checker_of(problem: Problem, contrast: Tensor, low: Tensor, high: Tensor) ->
     if network is not None and isinstance(problem.goal, Against | Between):
         from grace.proofs.compiled.boxes import NetworkBoxes
 
-        return NetworkBoxes(widest, network)
+        return NetworkBoxes(on_host(widest), network.on_host)
     return SampledBoxes(problem)
 
 

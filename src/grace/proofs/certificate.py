@@ -4,8 +4,9 @@ Branch and bound. A node says which features are changed (each within a sub-rang
 are open, and how many of the open ones may still change. A node whose bound is below zero by more than rounding can
 explain is done; every other one also gives a point to try, and is replaced by one node for each next feature that may
 change (downwards, upwards, or to another category), those that promise more being left alone in it, or has a range
-halved. On a CPU, `compiled` works on one row after another, with bounds that are convex functions of the moves; on a
-GPU, `prover` works on all rows and nodes together, with the linear bounds of `relaxation`. `trees` is for trees.
+halved. `compiled` works on one row after another on each core of the host, with bounds that are convex functions of the
+moves; a problem on a GPU is moved there (`host`), and only whether a row is an answer is asked of the model where it
+is. `trees` is for trees.
 
 The proof is over the continuous box, with whole numbers and categories as such, and keeps frozen and one-way features
 and SU <= gamma. Of a predicted number it proves that none lies in the range asked for. Under confidence it proves a
@@ -23,14 +24,16 @@ from grace.errors import GraceError
 from grace.models.predictor import tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.problem import Problem
-from grace.proofs.prover import EXCEPT_TIES, FOUND, OPEN, PROVEN, Verdicts, prove_batched
+from grace.proofs.host import HOST, on_host
+from grace.proofs.verdicts import EXCEPT_TIES, FOUND, OPEN, PROVEN, Verdicts
 
 __all__ = ["EXCEPT_TIES", "FOUND", "OPEN", "PROVEN", "Verdicts", "network_of", "prove"]
 
 
 def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
     """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, giving up
-    on a row after `budget` seconds of work."""
+    on a row after `budget` seconds of a core's time, wherever the problem is: neither the other rows nor the number of
+    cores change what a row may take. The verdicts are where the problem is."""
     ensemble = tree_ensemble(problem.model)
     if ensemble is not None:
         from grace.proofs.trees import prove_trees  # numba takes a second to import
@@ -44,12 +47,10 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
         raise GraceError(
             "feature {name!r} has no finite range, which a proof needs; give it low and high in the schema", name=name
         )
-    most = most.to(problem.rows.device)
-    if problem.rows.device.type != "cpu":
-        return prove_batched(problem, network, most, budget)
     from grace.proofs.compiled import prove_compiled  # numba takes a second to import
 
-    return prove_compiled(problem, network, most, budget)
+    verdicts = prove_compiled(on_host(problem), network.on_host, most.to(HOST), budget)
+    return verdicts.on(problem.rows.device)
 
 
 def network_of(problem: Problem) -> ReluNetwork:

@@ -64,8 +64,6 @@ def whole(problem: Problem, relaxation: Relaxation, contrast: Tensor) -> Nodes:
     real, feature = real[:, :count].bool(), feature[:, :count]
     x = problem.rows[row].gather(1, feature)
     low, high = (torch.where(real, side[row].gather(1, feature), x) for side in (problem.low, problem.high))
-    none = x[:, :0]
-    zero = x.new_zeros(len(row))
     return Nodes(
         row=row,
         target=target,
@@ -73,13 +71,8 @@ def whole(problem: Problem, relaxation: Relaxation, contrast: Tensor) -> Nodes:
         real=real,
         low=torch.minimum(low, x),
         high=torch.maximum(high, x),
-        options=relaxation.options(row, own=True),
-        open=none.bool(),
-        left=torch.zeros_like(row),
-        bound=zero,
-        slack=zero,
-        reach=none,
-        slope=none,
+        options=relaxation.options(row),
+        bound=x.new_zeros(len(row)),
     )
 
 

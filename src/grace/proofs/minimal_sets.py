@@ -18,8 +18,8 @@ import numpy as np
 
 from grace.models.compiled import Bools, Floats
 from grace.problem.cancellation import check_cancelled
-from grace.proofs.prover import FOUND, OPEN, PROVEN
 from grace.proofs.sets import SetProver
+from grace.proofs.verdicts import FOUND, OPEN, PROVEN
 
 Alone = Mapping[int, Floats | None]
 

@@ -1,4 +1,4 @@
-"""The nodes of a branch and bound over the features of rows."""
+"""The nodes of the branch and bound of `distance_bound`: boxes of values of the features that answers change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THINNEST = 1e-10  # a range of this share of the whole is not halved any more
 
 @dataclass(frozen=True)
 class Nodes:
-    """A stack of nodes: some features are changed, some open, the others left alone."""
+    """A stack of nodes: some features may change, each within a range, the others are left alone."""
 
     row: Tensor  # (N,) position of the row
     target: Tensor  # (N,) the class that is to win
@@ -26,12 +26,7 @@ class Nodes:
     low: Tensor  # (N, k) their ranges
     high: Tensor
     options: Tensor  # (N, all categories) that a changed feature may still have
-    open: Tensor  # (N, d) features that may still change; (N, 0) if all is decided
-    left: Tensor  # (N,) how many of them
-    bound: Tensor  # (N,)
-    slack: Tensor  # (N,) what rounding may have cost
-    reach: Tensor  # (N, d) what each open feature brings at most in the relaxation
-    slope: Tensor  # (N, d) of the relaxation, in the open features
+    bound: Tensor  # (N,) how near an answer in it can be
 
     def __len__(self) -> int:
         return len(self.row)
@@ -53,12 +48,6 @@ def shares(row: Tensor, rows: int, since: float) -> Tensor:
     """The seconds since then (rows,), charged to the rows of the nodes worked on."""
     share = torch.bincount(row, minlength=rows).to(torch.float64)
     return share / share.sum().clamp_min(1) * (time.perf_counter() - since)
-
-
-def decide(nodes: Nodes) -> Nodes:
-    """The nodes with nothing open, and without what is said about open features."""
-    none = nodes.reach[:, :0]
-    return replace(nodes, open=none.bool(), reach=none, slope=none)
 
 
 def halved(problem: Problem, slots: Mapping[int, slice], nodes: Nodes, rate: Tensor) -> tuple[Nodes, Nodes]:
@@ -139,25 +128,11 @@ class Bound(NamedTuple):
         """Positions of the nodes that the bound does not exclude; NaN excludes nothing."""
         return positions(~(self.value < -self.slack))
 
-    def unclear(self) -> Tensor:
-        """Positions of the nodes for which rounding decides."""
-        return positions(~(self.value.abs() > self.slack))
-
-    def at(self, index: Tensor) -> Bound:
-        return Bound(*(part.index_select(0, index) for part in self))
-
-    def double(self) -> Bound:
-        return Bound(*(part.double() for part in self))
-
-    def put(self, index: Tensor, found: Bound) -> None:
-        """Put the bounds found for some nodes in the place of others."""
-        for old, new in zip(self, found, strict=True):
-            old[index] = new
-
     def keep_better(self, index: Tensor, found: Bound) -> None:
         """Put the bounds found for some nodes in the place of worse ones."""
         better = positions(found.value < self.value[index])
-        self.put(index[better], found.at(better))
+        for old, new in zip(self, found, strict=True):
+            old[index[better]] = new[better]
 
 
 class ReluRelaxation(NamedTuple):

@@ -1,14 +1,11 @@
-"""Upper bounds on a ReLU network over the nodes of a branch and bound.
+"""Upper bounds on a ReLU network over boxes of values of a few features, for `distance_bound`; in tensors, which may be
+on a GPU.
 
-Linear relaxation (CROWN: Zhang et al. 2018), made concrete exactly for "the changed features lie in their sub-ranges
-and at most r of the open ones change": the r largest contributions. What a node's changed features can do is kept as a
-few directions in the first layer, so that the cost of a node in which all is decided does not grow with the number of
-features.
+Linear relaxation (CROWN: Zhang et al. 2018). What the features of a box can do is kept as a few directions in the first
+layer, so that the cost of a box does not grow with the number of all features.
 """
 
 from __future__ import annotations
-
-from copy import copy
 
 import torch
 from torch import Tensor
@@ -20,7 +17,6 @@ from grace.proofs.nodes import Bound, MoveBounds, Nodes, ReluRelaxation, dot, re
 
 ROUNDING = 1e-11  # in double precision, relative; far above what sums of a few thousand terms can lose
 SPAN = 5  # limits by intervals lie within so many times the size of the terms
-LISTED = 24  # of each neuron, the open features that count are looked for among so many
 
 Limits = list[tuple[Tensor, Tensor]]  # of every hidden layer before its ReLU
 
@@ -31,7 +27,6 @@ class Relaxation:
     def __init__(self, problem: Problem, network: ReluNetwork) -> None:
         self.problem, self.network = problem, network
         self.x = problem.rows
-        self.down, self.up = problem.low - self.x, problem.high - self.x  # as far as each cell may move
         self.start = network.first(self.x)
         assert isinstance(problem.goal, ClassGoal | Between)
         self.goal = goal = problem.goal
@@ -48,33 +43,12 @@ class Relaxation:
         for table in network.tables.values():
             size = size + table.abs().amax(dim=0)
         self.mass = self.masses(SPAN * size)
-        self.rounding = ROUNDING
-        self.listed: list[tuple[Tensor, Tensor]] = []
-        self.root: Limits = []
 
     def masses(self, first: Tensor) -> list[Tensor]:
         """Of each layer (n, h), what the terms that are summed up in it come to at most."""
         out = [1 + first]
         for weight, bias in self.network.later:
             out.append(1 + out[-1] @ weight.abs().T + bias.abs())
-        return out
-
-    def single(self, most: int) -> Relaxation:
-        """The same bounds in single precision, for at most so many changes: half the work, and more slack for rounding.
-        Every term of a sum takes part in at most as many roundings as the widest layer has neurons, and a few more, in
-        each layer. The terms of the first layer are where it starts from, found in double precision, and the moves."""
-        out = copy(self)
-        moves = [value[:, :, :most].sum(dim=2) * max(1.0, most / LISTED) for value, _ in self.listed]
-        tables = [table.abs().amax(dim=0) for table in self.network.tables.values()]
-        mass = self.masses(self.start.abs() + 2 * sum([*moves, *tables]))
-        widest = max(len(bias) for bias in (self.network.bias, *(b for _, b in self.network.later)))
-        out.rounding = (len(self.network.later) + 1) * (widest + 16) * torch.finfo(torch.float32).eps
-        out.network = self.network.single()
-        out.down, out.up, out.start = self.down.float(), self.up.float(), self.start.float()
-        out.mass = [m.float() for m in mass]
-        out.listed = [(value.float(), index) for value, index in self.listed]
-        slack = [out.rounding * m for m in out.mass]
-        out.root = [(low.float() - s, high.float() + s) for (low, high), s in zip(self.root, slack[:-1], strict=True)]
         return out
 
     # -- where nodes begin ----------------------------------------------------------------------
@@ -85,46 +59,21 @@ class Relaxation:
         row, target = torch.nonzero(wanted & asked[:, None], as_tuple=True)
         return row, target
 
-    def options(self, row: Tensor, *, own: bool) -> Tensor:
-        """The categories (N, all of them) that rows may have: the open ones, with their own or without."""
+    def options(self, row: Tensor) -> Tensor:
+        """The categories (N, all of them) that rows may have, their own included."""
         out = torch.zeros(len(row), self.option_count, dtype=torch.bool, device=row.device)
         for j, slot in self.slots.items():
             low, high = self.problem.low[row], self.problem.high[row]
             out[:, slot][:, self.problem.space.choices[j]] = self.problem.space.between(j, low, high)
-            out[torch.arange(len(row), device=row.device), slot.start + self.x[row, j].long()] = own
+            out[torch.arange(len(row), device=row.device), slot.start + self.x[row, j].long()] = True
         return out
-
-    # -- what features can do -------------------------------------------------------------------
-
-    def begin(self, roots: Nodes) -> None:
-        """Look at whole rows once: the features that can move each neuron most, and limits that hold in every
-        node. `roots` has one node per row."""
-        up, down = self.reach_of(roots.row, torch.eye(len(self.network.bias), dtype=self.x.dtype, device=self.x.device))
-        count = min(LISTED, up.shape[2])
-        first, second = up.topk(count, dim=2), down.topk(count, dim=2)
-        self.listed = [(first.values, first.indices), (second.values, second.indices)]
-        self.root = self.limits(roots, self.moves(roots), relaxed=True)
-
-    def reach_of(self, row: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor]:
-        """The most that each free feature (n, m, d) can raise and lower slopes (m, h) . z by changing."""
-        x = self.x[row]
-        slope = slopes @ self.network.weight  # (m, d)
-        ends = slope * self.down[row][:, None], slope * self.up[row][:, None]
-        up, down = torch.maximum(*ends), -torch.minimum(*ends)
-        for j in self.slots:
-            table = self.network.tables[j]
-            values = table[self.problem.space.choices[j]] @ slopes.T  # (open, m)
-            own = table[x[:, j].long()] @ slopes.T
-            up[:, :, j], down[:, :, j] = values.amax(dim=0) - own, own - values.amin(dim=0)
-        free = self.problem.free[row][:, None]
-        return torch.where(free, up, 0.0).clamp_min(0), torch.where(free, down, 0.0).clamp_min(0)
 
     def moves(self, nodes: Nodes) -> MoveBounds:
         """The moves of the changed features."""
         x = self.x[nodes.row[:, None], nodes.feature]
         direction = self.network.weight.T[nodes.feature][:, :, None]
-        low = torch.where(nodes.real, nodes.low - x, 0.0)[:, :, None].to(direction.dtype)
-        high = torch.where(nodes.real, nodes.high - x, 0.0)[:, :, None].to(direction.dtype)
+        low = torch.where(nodes.real, nodes.low - x, 0.0)[:, :, None]
+        high = torch.where(nodes.real, nodes.high - x, 0.0)[:, :, None]
         if not self.slots:
             return MoveBounds(direction, low, high, None)
         count = max(len(t) for t in self.network.tables.values())
@@ -144,34 +93,18 @@ class Relaxation:
             barred[node, place, : len(table)] = ~nodes.options[node, slot]
         return MoveBounds(direction, low, high, barred)
 
-    def most_open(self, nodes: Nodes, side: int) -> Tensor | float:
-        """The most (N, h) that `left` open features can raise (side 0) or lower (side 1) each neuron: the first
-        open ones of its list, and where the list ends no more than its last entry for each."""
-        if nodes.open.shape[1] == 0:
-            return 0.0
-        value, index = (t.index_select(0, nodes.row) for t in self.listed[side])
-        is_open = nodes.open[:, None].expand(-1, index.shape[1], -1).gather(2, index)
-        place = is_open.cumsum(dim=2, dtype=torch.int16)
-        total = torch.where(is_open & (place <= nodes.left[:, None, None]), value, 0.0).sum(dim=2)
-        if index.shape[2] < nodes.open.shape[1]:
-            total = total + (nodes.left[:, None] - place[:, :, -1]).clamp_min(0) * value[:, :, -1]
-        return total
-
     # -- limits of the hidden layers ------------------------------------------------------------
 
     def limits(self, nodes: Nodes, moves: MoveBounds, *, relaxed: bool) -> Limits:
-        """By intervals, by what holds for the whole row, and by relaxation if asked for."""
+        """By intervals, and by relaxation if asked for."""
         limits = [self.first_limits(nodes, moves)]
         for depth, (weight, bias) in enumerate(self.network.later[:-1], 1):
             least, most = (side.clamp_min(0) for side in limits[-1])
             middle, radius = (least + most) / 2 @ weight.T + bias, (most - least) / 2 @ weight.abs().T
-            slack = self.rounding * self.mass[depth].index_select(0, nodes.row)
+            slack = ROUNDING * self.mass[depth].index_select(0, nodes.row)
             low, high = middle - radius - slack, middle + radius + slack
-            if self.root:
-                least, most = (side.index_select(0, nodes.row) for side in self.root[depth])
-                low, high = torch.maximum(low, least), torch.minimum(high, most)
             if relaxed:
-                if depth == 1 and nodes.open.shape[1] == 0:
+                if depth == 1:
                     lower, upper = self.second_limits(nodes, moves, relu_relaxation(*limits[0]))
                 else:
                     rows, constant = weight.expand(len(nodes), *weight.shape), bias.expand(len(nodes), -1)
@@ -185,12 +118,12 @@ class Relaxation:
         """Limits (N, h) of the first layer before its ReLU."""
         start = self.start.index_select(0, nodes.row)
         up, down = moves.span()
-        high, low = start + up + self.most_open(nodes, 0), start - down - self.most_open(nodes, 1)
-        slack = self.rounding * self.mass[0].index_select(0, nodes.row)
+        high, low = start + up, start - down
+        slack = ROUNDING * self.mass[0].index_select(0, nodes.row)
         return low - slack, high + slack
 
     def second_limits(self, nodes: Nodes, moves: MoveBounds, first: ReluRelaxation) -> tuple[Tensor, Tensor]:
-        """Relaxed limits of the second layer where all is decided. The layer's weights are the same for all
+        """Relaxed limits of the second layer. The layer's weights are the same for all
         nodes, so its products with each node's few directions are two matrix products for the whole stack."""
         weight, bias = self.network.later[0]
         n, k, v, h = moves.direction.shape
@@ -207,14 +140,13 @@ class Relaxation:
 
         high = upper[:, 0] + lift_plus + bias + most(upper[:, 1:])
         low = lower[:, 0] + lift_minus + bias - most(-lower[:, 1:])
-        slack = self.rounding * self.mass[1].index_select(0, nodes.row)
+        slack = ROUNDING * self.mass[1].index_select(0, nodes.row)
         return low - slack, high + slack
 
     # -- the margin -----------------------------------------------------------------------------
 
     def bound(self, nodes: Nodes) -> Bound:
-        """Of nodes in which all is decided. Most fall to interval limits of the inner layers; the others get
-        relaxed ones."""
+        """Most nodes fall to interval limits of the inner layers; the others get relaxed ones."""
         moves = self.moves(nodes)
         found = self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=False))
         hard = found.undone()
@@ -222,11 +154,6 @@ class Relaxation:
             some, their = nodes.at(hard), moves.at(hard)
             found.keep_better(hard, self.margin_bound(some, their, self.limits(some, their, relaxed=True)))
         return found
-
-    def open_bound(self, nodes: Nodes, *, relaxed: bool) -> Bound:
-        """Of nodes with open features, with interval limits or with relaxed ones, which cost far more."""
-        moves = self.moves(nodes)
-        return self.margin_bound(nodes, moves, self.limits(nodes, moves, relaxed=relaxed))
 
     def margin_bound(self, nodes: Nodes, moves: MoveBounds, limits: Limits) -> Bound:
         """The bound on the functional that is lowest: all have to be at least 0."""
@@ -241,16 +168,16 @@ class Relaxation:
         weight, bias = self.network.later[-1]
         mass = self.mass[-1].index_select(0, nodes.row)
         if isinstance(self.goal, Between):
-            low, high = (end.index_select(0, nodes.row).to(bias) for end in (self.goal.low, self.goal.high))
+            low, high = (end.index_select(0, nodes.row) for end in (self.goal.low, self.goal.high))
             rows = torch.cat([weight, -weight]).expand(len(nodes), -1, -1)
             constant = torch.stack([bias - low, high - bias], dim=1)
-            return rows, constant, self.rounding * (mass + finite_size(constant))
+            return rows, constant, ROUNDING * (mass + finite_size(constant))
         rivals = self.rivals(nodes)  # (N, m) classes that the target has to beat
         rows = weight[nodes.target][:, None] - weight[rivals]
         constant = bias[nodes.target][:, None] - bias[rivals]
         constant = constant - self.goal.offset(nodes.target[:, None], rivals, bias)
         mass = mass.gather(1, nodes.target[:, None]) + mass.gather(1, rivals)
-        return rows, constant, self.rounding * (mass + constant.abs())
+        return rows, constant, ROUNDING * (mass + constant.abs())
 
     def rivals(self, nodes: Nodes) -> Tensor:
         """The classes that the target must beat: the original one, or all others when it was asked for."""
@@ -281,28 +208,7 @@ class Relaxation:
         """The most that rows . z + constant (N, m) can be over the node."""
         n, k, v, h = moves.direction.shape
         slope = (rows @ moves.direction.reshape(n, k * v, h).mT).reshape(n, -1, k, v)
-        value = dot(rows, self.start.index_select(0, nodes.row)) + constant + moves.most(slope).sum(dim=2)
-        if nodes.open.shape[1]:
-            reach, most = self.reach_open(nodes, rows)[0], int(nodes.left.max())
-            if most == 1:
-                value = value + reach.amax(dim=2)
-            else:
-                top = reach.topk(min(most, reach.shape[2]), dim=2).values
-                counted = torch.arange(top.shape[2], device=top.device) < nodes.left[:, None]
-                value = value + (top * counted[:, None]).sum(dim=2)
-        return value
-
-    def reach_open(self, nodes: Nodes, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The most (N, m, d) that each open feature can add to rows . z by changing, at least 0, and the slopes."""
-        slope = rows @ self.network.weight
-        down, up = (torch.where(nodes.open, side.index_select(0, nodes.row), 0.0) for side in (self.down, self.up))
-        reach = torch.maximum(slope * down[:, None], slope * up[:, None])
-        for j in self.slots:
-            table = self.network.tables[j]
-            values = rows @ table[self.problem.space.choices[j]].T
-            own = rows @ table[self.x[nodes.row, j].long()][:, :, None]
-            reach[:, :, j] = torch.where(nodes.open[:, None, j], (values - own).amax(dim=2), 0.0)
-        return reach.clamp_min(0), slope
+        return dot(rows, self.start.index_select(0, nodes.row)) + constant + moves.most(slope).sum(dim=2)
 
 
 def finite_size(constant: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from grace.models.relu import ReluNetwork
 from grace.problem.cancellation import check_cancelled
 from grace.problem.problem import Problem
 from grace.proofs.boxes import FAILS, HOLDS
-from grace.proofs.prover import FOUND, OPEN, PROVEN
+from grace.proofs.verdicts import FOUND, OPEN, PROVEN
 
 MOST = 48  # boxes of a question
 PRODUCTS = 2.5e9  # of a network's weights in a second

@@ -17,8 +17,9 @@ from grace.models.predictor import tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.problem import Problem
-from grace.proofs.prover import EXCEPT_TIES, FOUND, OPEN
+from grace.proofs.host import on_host
 from grace.proofs.set_boxes import SetBoxes
+from grace.proofs.verdicts import EXCEPT_TIES, FOUND, OPEN
 
 BOXES = 0.8  # of the time of a question: for boxes
 
@@ -110,12 +111,12 @@ def is_provable(model: Model) -> bool:
 
 
 def set_prover(problem: Problem, most: int) -> SetProver | None:
-    """The prover for at most so many changes; None for a model about which nothing can be proven."""
+    """The prover for at most so many changes, on the host; None for a model about which nothing can be proven."""
     ensemble = tree_ensemble(problem.model)
     if ensemble is not None:
         return TreeSets(problem, ensemble, most)
     network = relu_network(problem.model)
-    return None if network is None else NetworkSets(problem, network, most)
+    return None if network is None else NetworkSets(on_host(problem), network.on_host, most)
 
 
 def own_limits(table: Table) -> Table:

@@ -21,8 +21,8 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from grace.models.compiled import Floats
 from grace.problem.cancellation import check_cancelled
-from grace.proofs.prover import FOUND, OPEN, PROVEN
 from grace.proofs.sets import SetProver
+from grace.proofs.verdicts import FOUND, OPEN, PROVEN
 
 SHARE = 4.0  # times an equal share of the time left, which a question may take
 

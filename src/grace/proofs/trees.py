@@ -24,7 +24,7 @@ from grace.methods.trees.search_nodes import CROWDED, LOST, NODES, UNSURE, limit
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.cancellation import check_cancelled
 from grace.problem.problem import Problem
-from grace.proofs.prover import EXCEPT_TIES, FOUND, OPEN, PROVEN, Verdicts
+from grace.proofs.verdicts import EXCEPT_TIES, FOUND, OPEN, PROVEN, Verdicts
 
 CELLS_LOST = -1  # a verdict within this file
 SLICE = 1_000_000  # nodes of trees between two looks at the clock, some hundredths of a second
@@ -49,8 +49,7 @@ def prove_trees(problem: Problem, ensemble: TreeEnsemble, most: Tensor, budget: 
         nodes[i], seconds[i] = work.search.region.counts[0], time.thread_time() - begun
 
     over_tasks(np.flatnonzero(most.numpy() > 0).tolist(), decide)
-    bound = np.where(status == OPEN, np.inf, 0.0)
-    return Verdicts(*(torch.from_numpy(part) for part in (status, found, bound, nodes, seconds)))
+    return Verdicts(*(torch.from_numpy(part) for part in (status, found, nodes, seconds)))
 
 
 def decide_row(

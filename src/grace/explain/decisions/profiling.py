@@ -19,8 +19,8 @@ from grace.methods.profiles import ScoreLines, score_lines
 from grace.methods.spans import reaching_spans, sayable
 from grace.problem.goal import Between, ClassGoal
 from grace.problem.problem import Problem
-from grace.proofs.prover import FOUND, PROVEN
 from grace.proofs.sets import set_prover
+from grace.proofs.verdicts import FOUND, PROVEN
 from grace.schema.features import Categorical, Feature, Floats, Value
 from grace.text.vocabulary import range_ends
 

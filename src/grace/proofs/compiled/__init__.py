@@ -35,7 +35,7 @@ from grace.proofs.compiled.limits import begin_row
 from grace.proofs.compiled.lines import LineWork, is_single_change_excluded, line_work
 from grace.proofs.compiled.rows import LEFT, NODES, STUCK, Aims, Search, search
 from grace.proofs.compiled.tree import CANDIDATE, CLOSED, advance
-from grace.proofs.prover import FOUND, OPEN, PROVEN, Verdicts
+from grace.proofs.verdicts import FOUND, OPEN, PROVEN, Verdicts
 
 SLICE = 1e8  # products between two looks at the clock, a few hundredths of a second
 
@@ -62,8 +62,7 @@ def prove_compiled(problem: Problem, network: ReluNetwork, most: Tensor, budget:
         spare.append((work, lines))
 
     over_tasks(asked, decide)
-    bound = np.where(status == OPEN, np.inf, 0.0)
-    return Verdicts(*(torch.from_numpy(part) for part in (status, found, bound, nodes, seconds)))
+    return Verdicts(*(torch.from_numpy(part) for part in (status, found, nodes, seconds)))
 
 
 def decide_row(
