@@ -47,10 +47,11 @@ class Moves:
         order = order[:, : int(kept.sum(dim=1).max())]
         return Moves(self.feature_per_move().gather(1, order), self.value.gather(1, order), self.network)
 
-    def thinned(self, problem: Problem) -> Moves:
-        """Only the ends of each number's range, of a black box some values in between too; all categories."""
+    def thinned(self, problem: Problem, values: int = VALUES) -> Moves:
+        """Only the ends of each number's range, of a black box some values in between too; all categories. So many
+        values were tried per number."""
         number = problem.space.is_numeric[self.feature[0]]
-        step = VALUES // 2 if self.network is not None else VALUES // 4
+        step = values // 2 if self.network is not None else values // 4
         if self.network is None and len(number) <= FEW:
             step = 1
         keep = positions(~number | (torch.arange(1, len(number) + 1, device=number.device) % step == 0))
@@ -131,24 +132,24 @@ class Moves:
         return problem.space.cost_of(self.value - problem.rows.gather(1, self.feature_per_move()), self.feature)
 
 
-def moves_of(problem: Problem) -> Moves:
+def moves_of(problem: Problem, values: int = VALUES) -> Moves:
     """The moves to try: numbers at both ends of their range and in between, every open category."""
     space = problem.space
     low, high, spread = (space.numbers(t) for t in (problem.low, problem.high, space.spread))
     features = space.numbers(torch.arange(len(space.spread), device=spread.device))
     anchor = torch.minimum(torch.maximum(space.numbers(problem.rows), low), high)
     down, up = anchor - low, high - anchor
-    two_down, two_up = ladder(torch.stack([down, up]), spread, VALUES // 2)
+    two_down, two_up = ladder(torch.stack([down, up]), spread, values // 2)
     value = torch.cat([anchor[..., None] - two_down, anchor[..., None] + two_up], dim=2)
     single = (down <= 0) | (up <= 0)
     if single.any():  # a number with room on one side only gets all its values there
-        far = torch.where(up > 0, 1.0, -1.0)[..., None] * ladder(torch.maximum(down, up), spread, VALUES)
+        far = torch.where(up > 0, 1.0, -1.0)[..., None] * ladder(torch.maximum(down, up), spread, values)
         value = torch.where(single[..., None], anchor[..., None] + far, value)
     if space.has_integers:
         value = torch.where(space.numbers(space.is_integer)[:, None], value.round(), value)
     value = value.clamp(low[..., None], high[..., None])  # the last rung misses the end by rounding
     parts = [value.reshape(len(anchor), -1)]
-    owners = [features.repeat_interleave(VALUES)]
+    owners = [features.repeat_interleave(values)]
     if problem.model.black_box and problem.background is not None:
         # trees split between observed values
         seen = ObservedValues.of(space, problem.background)

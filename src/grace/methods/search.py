@@ -13,7 +13,7 @@ from torch import Tensor
 from grace.methods.backtrack import improved_by_way_back, way_back
 from grace.methods.gpu_kernels import is_polished_at_once, nearest_single_changes
 from grace.methods.line_search import ROUNDING
-from grace.methods.moves import Moves, moves_of
+from grace.methods.moves import VALUES, Moves, moves_of
 from grace.methods.observed import is_scanned, nearest_flips
 from grace.methods.polish import is_compiled, polish, trees_of
 from grace.methods.requirements import serves
@@ -29,6 +29,7 @@ TRIED_AFTER_FIRST_LEVEL = 64  # features, by how much each brings alone
 CANDIDATES = 16  # answers per row whose last value is moved to the decision boundary
 FINALISTS = 2  # of those, how many are polished before the nearest is taken
 POLISHED_AT_ONCE = 6  # answers per row that a kernel polishes
+BEYOND_SINGLES = 4  # values per number where the nearest single changes are known, as a start for several
 QUARTERINGS = 4
 
 
@@ -100,14 +101,14 @@ def search_on_tensors(problem: Problem) -> Tensor:
         best = best_of_each(problem.select(owner[use]), answers[use], owner[use], len(found))
         return problem.rows.index_copy(0, owner[use[best]], answers[use[best]])
     rest = positions(~single)
-    return found.index_copy(0, rest, beam_search(problem.select(rest))) if len(rest) else found
+    return found.index_copy(0, rest, beam_search(problem.select(rest), BEYOND_SINGLES)) if len(rest) else found
 
 
-def beam_search(problem: Problem) -> Tensor:
-    """The search in batches of tensors, for any model."""
+def beam_search(problem: Problem, values: int = VALUES) -> Tensor:
+    """The search in batches of tensors, for any model, with so many values per number at first."""
     found = problem.rows.clone()
     left = torch.arange(len(found), device=found.device)
-    moves, states = moves_of(problem), found[:, None]  # states: (rows left, beam, d)
+    moves, states = moves_of(problem, values), found[:, None]  # states: (rows left, beam, d)
     candidates: list[tuple[Tensor, Tensor]] = []  # answers to polish, each with the rows they belong to
     single = torch.zeros(len(found), dtype=torch.bool, device=found.device)  # rows that one change answers
     for k in range(min(problem.max_features, found.shape[1])):
@@ -138,7 +139,7 @@ def beam_search(problem: Problem) -> Tensor:
         moves = moves.select(rest)
         states = next_beam(part, moves, states[rest], margin)
         if k == 0:
-            ends = moves.thinned(part)
+            ends = moves.thinned(part, values)
             if found.shape[1] > TRIED_AFTER_FIRST_LEVEL:
                 best, _ = per_feature_best(margin, moves, found.shape[1])
                 ends = ends.of_features(strongest(best[:, 0]))

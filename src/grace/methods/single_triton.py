@@ -71,6 +71,21 @@ def _vector(ptr, b):
 
 
 @triton.jit
+def _gap(begin, end):
+    """By how much a ReLU lies at most below its chord, between two values of a straight line."""
+    apart = tl.abs(begin) + tl.abs(end)
+    return tl.where(begin * end < 0, -begin * end / tl.where(apart > 0, apart, 1.0), 0.0)
+
+
+@triton.jit
+def _largest(low, high, gap, weight, bias):
+    """A bound on the margin at one end of a line, from bounds on the last layer before its ReLU; `weight` (C, B) and
+    `bias` are the leads that count."""
+    most, least = tl.maximum(high, 0.0), tl.maximum(low, 0.0) - gap
+    return tl.sum(weight * tl.where(weight > 0, most[None, :], least[None, :]), axis=1) + bias
+
+
+@triton.jit
 def _singles(
     first_ptr, second_ptr, second_bias_ptr, middle_ptr, middle_bias_ptr, last_ptr, last_bias_ptr,
     start_ptr, row_ptr, low_ptr, high_ptr, free_ptr, unit_ptr, digits_ptr, whole_ptr, order_ptr, key_ptr, tens_ptr,
@@ -87,6 +102,11 @@ def _singles(
     real = last_bias > -infinite
     counts = real & ((c != key) if FLIP else (c == key))
     rivals = (c[:, None] != c[None, :]) & real[None, :]
+    # leads over class `key`, or of it
+    key_row = tl.load(last_ptr + key * B + b)
+    leads = (last - key_row[None, :]) if FLIP else (key_row[None, :] - last)
+    key_bias = tl.load(last_bias_ptr + key)
+    leads_bias = tl.where(real, (last_bias - key_bias) if FLIP else (key_bias - last_bias), 0.0)
     best, best_feature, best_value = infinite, tl.full([], -1, tl.int64), tl.full([], 0.0, tl.float64)
     for line in range(2 * features):
         j = tl.load(order_ptr + line // 2)
@@ -107,20 +127,45 @@ def _singles(
         turns = ((z > 0) & (slope < 0)) | ((z < 0) & (slope > 0))
         event = tl.where(turns, t - z / tl.where(turns, slope, one), infinite)
         # a later layer changes by v + (t' - t) s up to the next place where a unit of the layers before it switches
+        ahead = start + reach * slope
         if LAYERS > 1:
             second = tl.load(second_ptr + a[:, None] * B + b[None, :], mask=going, other=0.0)
             v = tl.sum(second * tl.where(on, z, 0.0)[:, None], axis=0) + second_bias
             s = tl.sum(second * tl.where(on, slope, 0.0)[:, None], axis=0)
+            # what the next layer can be at both ends: its inputs lie between their chords and so much below these
+            gap = _gap(z, ahead)
+            there = tl.sum(second * tl.maximum(ahead, 0.0)[:, None], axis=0) + second_bias
+            above = tl.sum(tl.where(second < 0, -second, 0.0) * gap[:, None], axis=0)
+            below = tl.sum(tl.where(second > 0, second, 0.0) * gap[:, None], axis=0)
+            low_a, low_e, high_a, high_e = v - below, there - below, v + above, there + above
         else:
             v, s = z, slope
+            low_a, low_e, high_a, high_e = z, ahead, z, ahead
         bits = ((v > 0) | ((v == 0) & (s > 0))).to(tl.int32)
         h, g = v, s
         for layer in tl.static_range(LAYERS - 2):
             active = ((bits >> layer) & 1) > 0
             weight = tl.load(middle_ptr + layer * B * B + b[:, None] * B + b[None, :])
-            h = tl.sum(weight * tl.where(active, h, 0.0)[:, None], axis=0) + _vector(middle_bias_ptr + layer * B, b)
+            bias = _vector(middle_bias_ptr + layer * B, b)
+            h = tl.sum(weight * tl.where(active, h, 0.0)[:, None], axis=0) + bias
             g = tl.sum(weight * tl.where(active, g, 0.0)[:, None], axis=0)
             bits |= ((h > 0) | ((h == 0) & (g > 0))).to(tl.int32) << (layer + 1)
+            gap = _gap(low_a, low_e)
+            least_a, most_a = (tl.maximum(low_a, 0.0) - gap)[:, None], tl.maximum(high_a, 0.0)[:, None]
+            least_e, most_e = (tl.maximum(low_e, 0.0) - gap)[:, None], tl.maximum(high_e, 0.0)[:, None]
+            low_a = tl.sum(weight * tl.where(weight > 0, least_a, most_a), axis=0) + bias
+            high_a = tl.sum(weight * tl.where(weight > 0, most_a, least_a), axis=0) + bias
+            low_e = tl.sum(weight * tl.where(weight > 0, least_e, most_e), axis=0) + bias
+            high_e = tl.sum(weight * tl.where(weight > 0, most_e, least_e), axis=0) + bias
+        gap = _gap(low_a, low_e)
+        bound = tl.maximum(
+            _largest(low_a, high_a, gap, leads, leads_bias), _largest(low_e, high_e, gap, leads, leads_bias)
+        )
+        if FLIP:
+            bound = tl.max(tl.where(counts, bound, -infinite), axis=0)
+        else:
+            bound = tl.min(tl.where(real & (c != key), bound, infinite), axis=0)
+        going = going & (bound + 1e-9 * tl.abs(bound) >= TOLERANCE)
         found, since, until, candidate = infinite, infinite, t, infinite
         winner, pieces = tl.full([], -1, tl.int32), 0
         while going:
