@@ -55,7 +55,7 @@ def rows_at_once(model: Model, space: Space, background: int, settings: Settings
 
 def answer_within(
     model: Model,
-    solve: Callable[[Tensor], Answers],
+    solve: Callable[[int, int], Answers],
     rows: Tensor,
     step: int,
     max_calls: int,
@@ -63,7 +63,7 @@ def answer_within(
     scores: Tensor | None,
     host_rows: Floats | None = None,
 ) -> tuple[Answers, QueryCount | None]:
-    """Answers to all rows, in chunks of `step` rows.
+    """Answers to all rows, in chunks of `step` rows: `solve` answers those from one place to another.
 
     With `max_calls`, the limit on the rows for which a black box is queried, chunks start with one row and grow as the
     observed queries per row allow; rows beyond the limit are marked in `QueryCount.left_out`. `before` is
@@ -71,18 +71,17 @@ def answer_within(
     the rows in host memory, if there is a copy. Layers that were extracted from a model are checked against the model
     itself on every answer."""
     n = len(rows)
-    every = torch.arange(n, device=rows.device)
     if not isinstance(model, Predictor):
         parts = []
         for i in range(0, n, step):
-            parts.append(solve(every[i : i + step]))
+            parts.append(solve(i, min(i + step, n)))
             for part in (parts[-1], *parts[-1].alternatives):
                 check_layers(model, _contrast(part, rows[i : i + step]))
         return Answers.join(parts, host_rows), None
     calls, queried = before
     left_out = np.zeros(n, dtype=bool)
     if not max_calls:
-        answers = Answers.join([solve(every[i : i + step]) for i in range(0, n, step)])
+        answers = Answers.join([solve(i, min(i + step, n)) for i in range(0, n, step)])
     else:
         assert scores is not None
         model.call_limit = queried + max_calls
@@ -102,24 +101,23 @@ def _contrast(answers: Answers, rows: Tensor) -> Tensor:
 
 
 def _within_limit(
-    model: Predictor, solve: Callable[[Tensor], Answers], rows: Tensor, scores: Tensor, step: int
+    model: Predictor, solve: Callable[[int, int], Answers], rows: Tensor, scores: Tensor, step: int
 ) -> tuple[Answers, Bools]:
     """Answers within the query limit of the model, and which rows it left out."""
     assert model.call_limit is not None
     n, start, size, per_row = len(rows), 0, 1, 1.0
-    every = torch.arange(n, device=rows.device)
     parts, left_out = [], np.zeros(n, dtype=bool)
     while start < n:
-        here = every[start : start + size]
-        before = model.rows_queried
+        end = min(start + size, n)
+        here, count, before = slice(start, end), end - start, model.rows_queried
         try:
-            parts.append(solve(here))
+            parts.append(solve(start, end))
         except OutOfCallsError:
-            left_out[start : start + len(here)] = True
+            left_out[here] = True
             parts.append(_unanswered(rows[here], scores[here].cpu().numpy()))
-        start += len(here)
-        per_row = max(per_row, SAFETY * (model.rows_queried - before) / len(here))  # an upper estimate
-        size = min(step, 2 * len(here), max(1, int((model.call_limit - model.rows_queried) / per_row)))
+        start = end
+        per_row = max(per_row, SAFETY * (model.rows_queried - before) / count)  # an upper estimate
+        size = min(step, 2 * count, max(1, int((model.call_limit - model.rows_queried) / per_row)))
     return Answers.join(parts), left_out
 
 

@@ -233,14 +233,14 @@ class Explainer:
         goal = goal_of(self._view, x, against, chosen, scores)
         required = requirements(self._view, schema, robust, chosen)
 
-        def solve(here: Tensor) -> Answers:
-            whole = len(here) == len(x)
-            part = (x, goal) if whole else (x[here], goal.select(here))
+        def solve(begin: int, end: int) -> Answers:
+            whole = end - begin == len(x)
+            part = (x, goal) if whole else (x[begin:end], goal.select(torch.arange(begin, end, device=x.device)))
             problem = required.problem(self._problem(*part, schema, chosen))
-            host_rows = None if x.is_cpu else encoded[int(here[0]) : int(here[-1]) + 1]
+            host_rows = None if x.is_cpu else encoded[begin:end]
             known = None
             if once and scores is not None and problem.model is self.model:
-                known = scores if whole else scores[here]
+                known = scores if whole else scores[begin:end]
             return required.to_row_answers(answer(problem, chosen, host_rows, known))
 
         try:

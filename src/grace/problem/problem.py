@@ -96,6 +96,15 @@ class Problem:
         return len(self.rows)
 
     @property
+    def cells(self) -> tuple[Any, Any, Any, Any]:
+        """`rows`, `low`, `high` and `free`; numpy on a CPU, made once."""
+        found: tuple[Any, Any, Any, Any] | None = self.cache.get("cells")
+        if found is None:
+            found = to_native(self.rows), to_native(self.low), to_native(self.high), to_native(self.free)
+            self.cache["cells"] = found
+        return found
+
+    @property
     def analytic_gradients(self) -> bool:
         """Whether it can be solved without torch recording anything."""
         return self.model.analytic_gradients and has_linear_margins(self.goal) and not self.as_printed
@@ -117,7 +126,7 @@ class Problem:
     def inside(self, rows: Tensor) -> Tensor:
         """Whether each cell, if it was changed, was changed as it may."""
         space = self.space
-        new, old, low, high, free = map(to_native, (rows, self.rows, self.low, self.high, self.free))
+        new, (old, low, high, free) = to_native(rows), self.cells
         fits = (new >= low) & (new <= high)
         if space.has_integers:
             fits &= ~to_native(space.is_integer) | (new == new.round())
