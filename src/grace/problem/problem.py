@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from grace.problem.goal import Goal, has_linear_margins
 from grace.problem.neighbours import NeighbourIndex
 from grace.problem.numpy_or_torch import places, to_native
 from grace.problem.space import Space
+from grace.schema.features import Bools
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,14 @@ class Problem:
         if found is None:
             found = to_native(self.rows), to_native(self.low), to_native(self.high), to_native(self.free)
             self.cache["cells"] = found
+        return found
+
+    @property
+    def pairs(self) -> Bools:
+        """`conflict` as an array for compiled code, made once."""
+        found: Bools | None = self.cache.get("pairs")
+        if found is None:
+            found = self.cache["pairs"] = np.ascontiguousarray(self.conflict.numpy())
         return found
 
     @property
