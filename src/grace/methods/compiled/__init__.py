@@ -10,8 +10,8 @@ required rules, typical rows and several networks; required_goal, required_lines
 steady   answers with room around them; runs are the values of a number that reach the goal
 local    the ranking of GRACE-Local, by a logistic model
 walks    GRACE-Gradient and GRACE-Local; walk_arrays makes what they read
-readiness  compiles all of these
 threads  compiled functions over many rows, workspaces what each thread works with
+readiness  compiles all of these when they are needed
 """
 
 from __future__ import annotations
