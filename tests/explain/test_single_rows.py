@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_limits_and_domain_by_definition(row: int, other: int, rising: set[str],
     space = Space(schema)
     low, high, free = space.limits(rows)
     asked = explainer()._problem(rows, None, explainer().schema, explainer().settings)
-    asked = type(asked)(**{**vars(asked), "space": space, "low": low, "high": high, "free": free})
+    asked = replace(asked, space=space, low=low, high=high, free=free)
     inside = asked.inside(rows.flip(0))
     for i in range(2):
         for j, f in enumerate(schema.features):

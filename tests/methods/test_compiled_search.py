@@ -16,6 +16,7 @@ from torch import nn
 import grace
 from grace import datasets, training
 from grace.methods import compiled, polish
+from grace.methods.compiled import readiness
 from grace.models.compiled import Layers
 from grace.models.relu import relu_network
 from subsets import first
@@ -157,8 +158,8 @@ def test_as_good_as_the_search_in_tensor_operations(
 def test_compiling_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     compiled.ready.cache_clear()
     with (
-        mock.patch.object(compiled, "PATIENCE", 0.0),
-        mock.patch.object(compiled, "search_rows", side_effect=_slowly),
+        mock.patch.object(readiness, "PATIENCE", 0.0),
+        mock.patch.object(readiness, "MachineCode", side_effect=_slowly),
         pytest.raises(RuntimeError, match="enough"),
     ):
         compiled.ready("search")
@@ -166,7 +167,7 @@ def test_compiling_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     compiled.ready("search")
 
 
-def _slowly(*_: object) -> None:
+def _slowly(*_: object, **__: object) -> None:
     import time
 
     time.sleep(0.3)

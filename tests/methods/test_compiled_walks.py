@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -105,7 +106,7 @@ def test_as_in_tensor_operations(method, problem: Problem) -> None:
 @given(problems, st.booleans())
 @settings(max_examples=15)
 def test_the_search_is_never_worse_than_the_walks(problem: Problem, nearest: bool) -> None:
-    problem = Problem(**{**vars(problem), "prefer": "nearest" if nearest else "fewest"})
+    problem = replace(problem, prefer="nearest" if nearest else "fewest")
     search, polish = sys.modules["grace.methods.search"], sys.modules["grace.methods.polish"]
     found = search.search(problem)
     count, far = (found != problem.rows).sum(dim=1), problem.space.distance(problem.rows, found)

@@ -171,3 +171,21 @@ def test_xgboost_with_and_without_early_stopping(classes: int, rounds: int | Non
     np.testing.assert_array_equal(model.responses(rows)[:, -1], estimator.predict_proba(table)[:, -1])
     if rounds is not None:
         assert estimator.best_iteration < 29
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_xgboost_by_its_c_interface(classes: int) -> None:
+    """The same numbers as by its method in Python, which is asked where the interface complains, and says why."""
+    xgboost = pytest.importorskip("xgboost")
+    from grace.models.xgboost_calls import by_interface, in_place
+
+    table = frame(False).drop(columns="kind")
+    model = xgboost.XGBClassifier(n_estimators=5).fit(table, np.digitize(table.a + table.b, [15, 30][: classes - 1]))
+    rows, ask, booster = table.to_numpy(dtype=np.float64), by_interface(), model.get_booster()
+    rows[3, 1] = np.nan
+    for some in (rows[:1], rows, rows[::2], np.asfortranarray(rows)):
+        found = ask(booster, some, np.nan)
+        np.testing.assert_array_equal(found, in_place(booster, some, np.nan))
+        assert found.dtype == np.float32
+    with pytest.raises(ValueError, match="Number of columns"):
+        ask(booster, rows[:, :2], np.nan)

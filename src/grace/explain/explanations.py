@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from grace.explain.decisions.sufficient import SufficientReason
     from grace.explain.explainer import Explainer
 
+SCALARS = str, int, float, bool
 MOST_TOGETHER = 5  # features of a set that may be asked for
 MOST_SHOWN = 1000  # sets of a row whose values may be asked for
 
@@ -70,13 +71,17 @@ class Explanations:
         self.index = index
         self._extra = extra
         self.call = call
-        self.settings = Shared({k: v for k, v in call.items() if isinstance(v, str | int | float | bool)})
         self.explainer = explainer
         self._classes = np.array(explainer.model.classes, dtype=object)
         self.task = explainer.model.task
         number = self.task == "regression"
         self.target_ranges = ranges(call["against"], answers.before[:, 0], explainer.spread()) if number else None
         self.details = Details(self)
+
+    @cached_property
+    def settings(self) -> Shared:
+        """The settings of the call, as records have them."""
+        return Shared({k: v for k, v in self.call.items() if isinstance(v, SCALARS)})
 
     @cached_property
     def against_each(self) -> list[Any] | None:

@@ -81,7 +81,7 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
         ruled = problem.origin is not None  # then the model checks the scores of the one that it wraps
         own = problem.scores(problem.rows) if ruled else checked_scores(problem.model, problem.rows)
     start = _with_original_first(problem.goal, own)
-    margin, decided = _margin_and_decision(problem.goal, start)
+    margin, decided = _margin(problem.goal, start), _decided(problem.goal, start)
     trivial = decided | (margin >= problem.model.tolerance)
     found = _replace_rows(problem, ~trivial, problem.rows, lambda part, _: method.solve(part))
     if settings.polish and method.gets_polished and not method.polishes_itself:
@@ -99,9 +99,9 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
     count, distance = checked.count, checked.distance
     checks = recheck(problem, checked, end)
     success = accepted(method, checks, count) & ~trivial
-    _check_trees(problem, method, count, success | trivial)
     contrast, after = found, end
     if not success.all():
+        _check_trees(problem, method, count, success | trivial)
         passed = torch.as_tensor(success)[:, None]
         contrast, after = torch.where(passed, found, problem.rows), torch.where(passed, end, start)
         distance = distance * success
@@ -109,14 +109,8 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
         hits = torch.as_tensor(places(success))
         nearest = nearest.copy()
         nearest[to_numpy(success)] = to_numpy(distance_bound(problem.select(hits), contrast[hits], settings.budget))
-    checks["irreducible"] = success & False
-    if method.polishes_itself or (settings.polish and method.gets_polished):
-        checks["irreducible"] = success & (count < 2)
-        several = places(success & (count > 1))
-        if len(several):
-            every, hits = len(several) == len(rows), torch.as_tensor(several)
-            part = (problem, contrast) if every else (problem.select(hits), contrast[hits])
-            checks["irreducible"][several] = needs_every_change(*part)
+    polished = method.polishes_itself or (settings.polish and method.gets_polished)
+    checks["irreducible"] = _irreducible(problem, contrast, success, count) if polished else success & False
     reported = problem.model.n_reported
     answers = Answers(
         rows=rows,
@@ -133,15 +127,29 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
     return answers.keep(contrast.numpy()) if contrast.is_cpu else answers
 
 
+def _irreducible(problem: Problem, contrast: Tensor, success: Any, count: Any) -> Any:
+    """Whether all changes of each row (n,) are needed, where there is an answer."""
+    single = count < 2
+    out = success & single
+    if not single.all():
+        several = places(success & ~single)
+        if len(several):
+            every, hits = len(several) == len(problem), torch.as_tensor(several)
+            part = (problem, contrast) if every else (problem.select(hits), contrast[hits])
+            out[several] = needs_every_change(*part)
+    return out
+
+
 def _by_the_model(problem: Problem, start: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
     """The model's own scores of the rows and of their answers; an error if it decides the rows in another way than what
     was read off it."""
-    scores = problem.model.scores(torch.from_numpy(np.concatenate([problem.rows.numpy(), found.numpy()])))
+    rows = np.concatenate([problem.rows.numpy(), found.numpy()])
+    scores = problem.model.scores(torch.from_numpy(rows)).numpy()
     own, end = scores[: len(found)], scores[len(found) :]
-    other = own.numpy().argmax(axis=1) != start.numpy().argmax(axis=1)
+    other = own.argmax(axis=1) != start.numpy().argmax(axis=1)
     if other.any():
         raise differs(problem.model.name, int(other.argmax()), "trees")
-    return own, end
+    return torch.from_numpy(own), torch.from_numpy(end)
 
 
 def _check_trees(problem: Problem, method: Method, count: Any, right: Any) -> None:
@@ -150,13 +158,20 @@ def _check_trees(problem: Problem, method: Method, count: Any, right: Any) -> No
         raise differs(problem.model.name, int(np.flatnonzero(~(right | (count == 0)))[0]), "trees")
 
 
-def _margin_and_decision(goal: Goal, scores: Tensor) -> tuple[Any, Any]:
-    """The margin of each row, and whether it is decided as was asked for; as numpy on a CPU."""
+def _margin(goal: Goal, scores: Tensor) -> Any:
+    """The margin of each row; as numpy on a CPU."""
     if scores.is_cpu and isinstance(goal, Flip) and goal.leads and scores.shape[-1] == 2:  # without torch's overhead
-        values, original = scores.numpy(), goal.original.numpy()
+        values = scores.numpy()
         lead = values[:, 1] - values[:, 0]
-        return np.where(original == 0, lead, -lead), values.argmax(axis=1) != original
-    return to_native(goal.margin(scores)), to_native(goal.decided(scores))
+        return np.where(goal.original.numpy() == 0, lead, -lead)
+    return to_native(goal.margin(scores))
+
+
+def _decided(goal: Goal, scores: Tensor) -> Any:
+    """Whether each row is decided as was asked for; as numpy on a CPU."""
+    if scores.is_cpu and isinstance(goal, Flip) and goal.leads:
+        return scores.numpy().argmax(axis=1) != goal.original.numpy()
+    return to_native(goal.decided(scores))
 
 
 def _with_original_first(goal: Goal, scores: Tensor) -> Tensor:
@@ -192,7 +207,7 @@ def _replace_rows(problem: Problem, mask: Any, rows: Tensor, new: Callable[[Prob
 def recheck(problem: Problem, found: Checks, scores: Tensor) -> dict[str, Any]:
     """Whether flip, K, gamma and domain hold (n,) for the final values and their scores; numpy on a CPU."""
     return {
-        "flip": _margin_and_decision(problem.goal, scores)[0] >= problem.model.tolerance,
+        "flip": _margin(problem.goal, scores) >= problem.model.tolerance,
         "features": found.count <= problem.max_features,
         "gamma": found.informative,
         "domain": found.inside,

@@ -54,6 +54,7 @@ def needs_every_change_by_model(problem: Problem, contrast: Tensor) -> Tensor:
     count = (contrast != problem.rows).sum(dim=1)
     out = count <= EXHAUSTIVE
     for part, size in equal_counts(count, contrast.shape[1]):
-        each = problem.select(part)
-        out[part] = ~each.decisions(with_subsets(each, contrast[part], size)[1]).any(dim=1)
+        every = len(part) == len(problem)
+        each, rows = (problem, contrast) if every else (problem.select(part), contrast[part])
+        out[part] = ~each.decisions(with_subsets(each, rows, size)[1]).any(dim=1)
     return out

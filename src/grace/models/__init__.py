@@ -5,8 +5,10 @@ network             the paper's network; torch wraps any torch module
 scaling             a user's encode function as factors and offsets; one_hot, the one of categories
 relu                a ReLU network as a function of the features; gpu_layout and kernels are for GPUs
 compiled            ReLU networks in compiled code; compiled_lines, exact lines along single features; vectors are
-                    products with weights, and compile_lock lets one process compile for others
-predictor           any black box with `predict`; finite_differences are its gradients, array_questions asks it faster
+                    products with weights, compile_lock lets one process compile for others, and machine_code is
+                    called at little cost
+predictor           any black box with `predict`; finite_differences are its gradients, array_questions asks it faster,
+                    with xgboost_calls
 estimators          scikit-learn; to_torch turns linear models and perceptrons into layers
 preprocessing       what stands in front of an estimator in a pipeline, column by column
 boosting            XGBoost, LightGBM, CatBoost

@@ -23,6 +23,7 @@ from grace.models.preprocessing.reading import Preprocessing, read_preprocessing
 from grace.models.trees.own_classes import own
 from grace.models.trees.sklearn_boosting import HISTOGRAMS, STAGES
 from grace.models.trees.sklearn_reader import FORESTS, TREES
+from grace.models.xgboost_calls import by_interface
 from grace.schema.features import Categorical, Feature, Floats, Numeric, columns_of
 from grace.schema.schema import Schema
 
@@ -114,12 +115,13 @@ def _of_xgboost(model: Any, usual: Callable[[Any], Any] | None) -> Callable[[Any
     count; otherwise they themselves."""
     if usual is None or model.booster == "gblinear":
         return usual
+    predicted = by_interface()
 
     def ask(rows: Floats) -> Any:
         if getattr(model, "best_iteration", None) is not None:
             return usual(rows)
-        out = model.get_booster().inplace_predict(rows, missing=model.missing, validate_features=False)
-        return np.stack([1 - out, out], axis=1) if hasattr(model, "classes_") and out.ndim == 1 else out
+        out = predicted(model.get_booster(), rows, model.missing)
+        return np.stack([1 - out, out], axis=1) if out.ndim == 1 and hasattr(model, "classes_") else out
 
     return ask
 

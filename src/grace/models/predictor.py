@@ -35,17 +35,18 @@ WITH_OPENMP = ("sklearn", "xgboost", "lightgbm", "torch")
 
 
 @contextmanager
-def one_thread_if_small(rows: int) -> Iterator[None]:
-    """Limit this thread's OpenMP loops, and joblib's pools, to one thread while few rows are asked about."""
+def one_thread_if_small(rows: int, pools: bool = True) -> Iterator[None]:
+    """Limit this thread's OpenMP loops, and joblib's `pools` if there may be any, to one thread while few rows are
+    asked about."""
     if rows > SMALL:
         yield
         return
     runtimes = _openmp(tuple(name in sys.modules for name in WITH_OPENMP))
-    threads = [runtime.get_num_threads() for runtime in runtimes]
+    several = [(runtime, n) for runtime in runtimes if (n := runtime.get_num_threads()) != 1]
     try:
-        for runtime in runtimes:
+        for runtime, _ in several:
             runtime.set_num_threads(1)
-        if "joblib" not in sys.modules:
+        if not pools or "joblib" not in sys.modules:
             yield
             return
         from joblib import parallel_config
@@ -53,7 +54,7 @@ def one_thread_if_small(rows: int) -> Iterator[None]:
         with parallel_config("sequential"):
             yield
     finally:
-        for runtime, before in zip(runtimes, threads, strict=True):
+        for runtime, before in several:
             runtime.set_num_threads(before)
 
 
@@ -132,7 +133,8 @@ class Predictor(Model):
 
     def scores(self, rows: Tensor) -> Tensor:
         way = self._choose_reader(rows) if self.reader is None else self.reader
-        values = np.ascontiguousarray(rows.detach().cpu().numpy())
+        values = rows.numpy() if rows.is_cpu and not rows.requires_grad else rows.detach().cpu().numpy()
+        values = np.ascontiguousarray(values)
         if len(values) == 0:
             return torch.zeros(0, self.width, dtype=torch.float64)
         if len(values) <= FEW:
@@ -168,7 +170,7 @@ class Predictor(Model):
         question = self._by_array if self.reader is not None and ask == self.reader.ask else None
         try:
             if question is not None and question.fits(len(rows)):
-                with one_thread_if_small(len(rows)):
+                with one_thread_if_small(len(rows), pools=False):
                     return question(rows)
             given = self.given(rows)
             with one_thread_if_small(len(rows)):
@@ -213,13 +215,15 @@ class Predictor(Model):
         probabilities = way.outputs == "probabilities"
         if values.shape[1] == 1 and len(self.classes) == 2:
             values = np.concatenate([1 - values if probabilities else 0 * values, values], axis=1)
-        scores = np.log(np.clip(values, LEAST, None)) if probabilities else values
+        scores = np.log(np.maximum(values, LEAST)) if probabilities else values
         if self.cutoffs is None or scores.shape[1] != self.width:
             return scores
         responses = softmax(values) if self.cutoffs.named and not probabilities else values
         return self.cutoffs.decided(scores, responses, 2 * self.tolerance)
 
     def _numbers(self, out: Any) -> Floats:
+        if type(out) is np.ndarray and out.ndim == 2:
+            return np.asarray(out, dtype=np.float64)
         if isinstance(out, pd.DataFrame) and set(map(plain, out.columns)) == set(self.classes):
             out = out.set_axis([plain(c) for c in out.columns], axis=1)[list(self.classes)]
         if isinstance(out, Tensor):

@@ -13,12 +13,15 @@ from grace.errors import GraceError
 from grace.models.base import checked_scores, class_codes
 from grace.problem.goal import Against, Between, Flip, Goal
 from grace.problem.model_view import ModelView
+from grace.problem.numpy_or_torch import to_native
 from grace.problem.settings import Settings
 from grace.problem.target_range import TargetRange
 
 
 def goal_of(view: ModelView, rows: Tensor, against: Any, settings: Settings, own: Tensor | None = None) -> Goal:
     """The goal of each row; `own` are the scores of the rows, where they are known."""
+    if against is None and view.model.task != "regression":
+        return _flip(view, rows, settings, own)
     listed = pd.api.types.is_list_like(against)
     many = list(against) if listed else [against] * len(rows)
     if len(many) != len(rows):
@@ -31,11 +34,18 @@ def goal_of(view: ModelView, rows: Tensor, against: Any, settings: Settings, own
         raise GraceError("above, below, within and by are for models that predict a number; name a class instead")
     if settings.confidence:
         model.check_probabilities("confidence=")
-    if against is None:
-        scores = checked_scores(model, rows) if own is None else own
-        return Flip(scores.argmax(dim=1), settings.confidence, model.shift)
     codes = class_codes(many, model.classes, "against")
     return Against(torch.as_tensor(codes, device=model.device), settings.confidence, model.shift)
+
+
+def _flip(view: ModelView, rows: Tensor, settings: Settings, own: Tensor | None) -> Flip:
+    """Any class but that of each row."""
+    model = view.model
+    if settings.confidence:
+        model.check_probabilities("confidence=")
+    scores = checked_scores(model, rows) if own is None else own
+    classes = torch.as_tensor(to_native(scores).argmax(1))
+    return Flip(classes, settings.confidence, model.shift)
 
 
 def _between(view: ModelView, rows: Tensor, many: list[Any], settings: Settings, own: Tensor | None) -> Between:

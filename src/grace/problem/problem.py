@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from grace.problem.goal import Goal, has_linear_margins
 from grace.problem.neighbours import NeighbourIndex
 from grace.problem.numpy_or_torch import places, to_native
 from grace.problem.space import Space
+from grace.schema.features import Bools
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,23 @@ class Problem:
         return len(self.rows)
 
     @property
+    def cells(self) -> tuple[Any, Any, Any, Any]:
+        """`rows`, `low`, `high` and `free`; numpy on a CPU, made once."""
+        found: tuple[Any, Any, Any, Any] | None = self.cache.get("cells")
+        if found is None:
+            found = to_native(self.rows), to_native(self.low), to_native(self.high), to_native(self.free)
+            self.cache["cells"] = found
+        return found
+
+    @property
+    def pairs(self) -> Bools:
+        """`conflict` as an array for compiled code, made once."""
+        found: Bools | None = self.cache.get("pairs")
+        if found is None:
+            found = self.cache["pairs"] = np.ascontiguousarray(self.conflict.numpy())
+        return found
+
+    @property
     def analytic_gradients(self) -> bool:
         """Whether it can be solved without torch recording anything."""
         return self.model.analytic_gradients and has_linear_margins(self.goal) and not self.as_printed
@@ -117,7 +136,7 @@ class Problem:
     def inside(self, rows: Tensor) -> Tensor:
         """Whether each cell, if it was changed, was changed as it may."""
         space = self.space
-        new, old, low, high, free = map(to_native, (rows, self.rows, self.low, self.high, self.free))
+        new, (old, low, high, free) = to_native(rows), self.cells
         fits = (new >= low) & (new <= high)
         if space.has_integers:
             fits &= ~to_native(space.is_integer) | (new == new.round())

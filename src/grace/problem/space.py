@@ -51,6 +51,7 @@ class Space:
         self.digits = tensor([f.digits if isinstance(f, Numeric) else 0 for f in schema.features], torch.int64)
         self.weight = tensor([f.cost for f in schema.features])
         self.fixed = tensor([f.fixed for f in schema.features], torch.bool)
+        self._movable = to_native(~self.fixed & (self.low <= self.high))
         self.upward = tensor([f.increase_only for f in schema.features], torch.bool)
         self.downward = tensor([f.decrease_only for f in schema.features], torch.bool)
         self.one_way = any(f.increase_only or f.decrease_only for f in schema.features)
@@ -60,6 +61,7 @@ class Space:
         self.has_magnitude = tensor([isinstance(f, Numeric) or f.ordered for f in schema.features], torch.bool)
         self.has_unordered = any(isinstance(f, Categorical) and not f.ordered for f in schema.features)
         self.categorical = [j for j, f in enumerate(schema.features) if isinstance(f, Categorical)]
+        self._choosing = to_native(~self.fixed)[self.categorical]
         self.vectors: dict[int, Tensor] = {}
         self.choices: dict[int, Tensor] = {}
         self.missing_code: dict[int, int] = {}  # the category that stands for a missing cell
@@ -119,19 +121,20 @@ class Space:
 
     def limits(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Lowest and highest new value of each cell, and whether it may change at all."""
-        low, high = self.low.expand_as(rows), self.high.expand_as(rows)
+        low, high, movable = self.low.expand_as(rows), self.high.expand_as(rows), self._movable
         if self.one_way:
             low = torch.where(self.upward, torch.maximum(low, rows), low)
             high = torch.where(self.downward, torch.minimum(high, rows), high)
             if self.has_integers:
                 low = torch.where(self.is_integer, low.ceil(), low)
                 high = torch.where(self.is_integer, high.floor(), high)
-        x, bottom, top, fixed = map(to_native, (rows, low, high, self.fixed))
-        free = ~fixed & (bottom <= top) & ((bottom != x) | (top != x))
+            movable = to_native(~self.fixed & (low <= high))
+        x, bottom, top = to_native(rows), to_native(low), to_native(high)
+        free = movable & ((bottom != x) | (top != x))
         if self.has_gaps:
             free &= x != to_native(self.gap)
         if self.categorical:
-            free[:, self.categorical] = ~fixed[self.categorical] & (self._n_choices > self.choosable(x))
+            free[:, self.categorical] = self._choosing & (self._n_choices > self.choosable(x))
             for j, code in self.missing_code.items():
                 free[:, j] &= x[:, j] != code
             for j, codes in self.codes_outside_order.items():

@@ -29,6 +29,8 @@ def names_in(given: Any) -> list[str]:
 
 def constrained(schema: Schema, limits: Mapping[str, Any]) -> Schema:
     """The schema with limits, see `Schema.constrain`; the same object if there are none."""
+    if limits.get("only") is None and all(map(_is_unset, limits.values())):
+        return schema
     named = {part: names_in(limits.get(part)) for part in LIMITS}
     for names in named.values():
         for name in names:
@@ -60,6 +62,10 @@ def constrained(schema: Schema, limits: Mapping[str, Any]) -> Schema:
         return schema
     features = (replace(f, **parts[j]) if j in parts else f for j, f in enumerate(schema.features))
     return replace(schema, features=tuple(features))
+
+
+def _is_unset(limit: Any) -> bool:
+    return limit is None or (isinstance(limit, tuple) and not limit)
 
 
 def _check(schema: Schema, only: Sequence[str] | None, named: Mapping[str, Sequence[str]]) -> None:

@@ -11,15 +11,14 @@ steady   answers with room around them; runs are the values of a number that rea
 local    the ranking of GRACE-Local, by a logistic model
 walks    GRACE-Gradient and GRACE-Local; walk_arrays makes what they read
 threads  compiled functions over many rows, workspaces what each thread works with
+readiness  compiles all of these when they are needed
 """
 
 from __future__ import annotations
 
-import logging
 import operator
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from typing import TypeVar
 
@@ -27,33 +26,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grace.methods.compiled.checks import NEEDED, UNSURE, check_rows, need_every_change
+from grace.methods.compiled.checks import NEEDED, UNSURE
 from grace.methods.compiled.goal import AGAINST, FLIP, RANGE, CompiledGoal
 from grace.methods.compiled.lines import Columns, Table
-from grace.methods.compiled.local import Background, local_work
-from grace.methods.compiled.polish import Work, polish_rows
-from grace.methods.compiled.profiles import scores_along
-from grace.methods.compiled.required import Linear, Required
+from grace.methods.compiled.local import Background
+from grace.methods.compiled.polish import Work
+from grace.methods.compiled.readiness import NOWHERE, PARTS, all_ready, compiling, ready
 from grace.methods.compiled.required_arrays import required_layers, with_requirements
 from grace.methods.compiled.required_back import way_back_rows
 from grace.methods.compiled.required_search import polish_required_rows, search_required_rows
-from grace.methods.compiled.search import search_rows
-from grace.methods.compiled.steady import steady_rows
 from grace.methods.compiled.threads import over_rows
-from grace.methods.compiled.walk_arrays import (
-    Coordinates,
-    WalkOptions,
-    WalkWork,
-    walk_arrays,
-    walk_options,
-    walk_work,
-    walk_workspace,
-)
-from grace.methods.compiled.walks import improve_rows, walk_rows
+from grace.methods.compiled.walk_arrays import Coordinates, WalkWork, walk_arrays, walk_options, walk_workspace
 from grace.methods.compiled.workspaces import workspace
 from grace.methods.requirements import serves
-from grace.models.compile_lock import alone
-from grace.models.compiled import Bools, Floats, Ints, Layers, layers_of
+from grace.models.compiled import Bools, Floats, Ints, Layers
 from grace.models.relu import relu_network
 from grace.problem.goal import Against, Between, Flip, Goal, logit
 from grace.problem.problem import Problem
@@ -61,29 +47,24 @@ from grace.problem.space import NORMS, Space
 
 FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
 KEPT = 1 << 24  # bytes of the largest workspace that a thread keeps
-PATIENCE = 2.0  # seconds of compiling after which it is reported
-
-PARTS = ("checks", "search", "requirements", "steady answers", "polish", "walks", "profiles")
 W = TypeVar("W")
-NOWHERE = np.zeros(0, dtype=np.int64)
 Arrays = tuple[Layers, CompiledGoal, Columns, Table]
-log = logging.getLogger("grace")
 _thread = threading.local()
 
 
 def search_compiled(problem: Problem, walks: bool) -> Tensor:
     """The nearest answer with the fewest features, or with `walks` that of a walk where it is better; the original row
     where none is found."""
-    rows, options = problem.rows.numpy(), walk_options(problem)
+    rows, options, run = problem.cells[0], walk_options(problem), ready("search")
     found, better, further = rows.copy(), rows.copy(), cache(lambda: walk_arrays(problem))
     improved = []
 
     def answer(arrays: Arrays, a: int, b: int, work: Work) -> None:
-        search_rows(*arrays, a, b, options.most, options.nearest, options.tolerance, found[a:b], work)
+        run["search_rows"](*arrays, a, b, options.most, options.nearest, options.tolerance, found[a:b], work)
         better[a:b] = found[a:b]
         if walks and (options.nearest or ((found[a:b] != rows[a:b]).sum(axis=1) != 1).any()):
             own = own_walk_workspace(problem, arrays[0], *further())
-            improve_rows(*arrays, *further(), a, b, options, better, own, work)
+            run["improve_rows"](*arrays, *further(), a, b, options, better, own, work)
             improved.append(not np.array_equal(found[a:b], better[a:b]))
 
     _over_rows("search", problem, answer, partial(own_workspace, d=rows.shape[1], most=problem.max_features))
@@ -95,10 +76,11 @@ def search_compiled(problem: Problem, walks: bool) -> Tensor:
 def walk_compiled(problem: Problem, local: bool) -> Tensor:
     """The answers of GRACE-Local or GRACE-Gradient; the original row where there is none."""
     found, further, options = problem.rows.numpy().copy(), walk_arrays(problem), walk_options(problem)
+    run = ready("walks")["walk_rows"]
     _over_rows(
         "walks",
         problem,
-        lambda arrays, a, b, work: walk_rows(*arrays, *further, a, b, local, options, found, work),
+        lambda arrays, a, b, work: run(*arrays, *further, a, b, local, options, found, work),
         lambda net, _: own_walk_workspace(problem, net, *further),
     )
     return replace_where_reached(problem, problem.rows, torch.from_numpy(found))
@@ -151,7 +133,7 @@ def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
     """Rows that reach the goal, made irreducible and near."""
     rows, tolerance = contrast.numpy().copy(), problem.model.tolerance
     required = serves(problem) is not None
-    polished = polish_required_rows if required else polish_rows
+    polished = polish_required_rows if required else ready("polish")["polish_rows"]
     _over_rows(
         "requirements" if required else "polish",
         problem,
@@ -164,10 +146,11 @@ def polish_compiled(problem: Problem, contrast: Tensor) -> Tensor:
 def steady_compiled(problem: Problem, answers: Tensor) -> Tensor:
     """The nearest answers replaced by steady ones with as few changes, see `methods.steady`."""
     rows, most, tolerance = answers.numpy().copy(), problem.max_features, problem.model.tolerance
+    run = ready("steady answers")["steady_rows"]
     _over_rows(
         "steady answers",
         problem,
-        lambda arrays, a, b, work: steady_rows(*arrays, a, b, most, tolerance, rows, work),
+        lambda arrays, a, b, work: run(*arrays, a, b, most, tolerance, rows, work),
         partial(own_workspace, d=rows.shape[1], most=most),
     )
     return replace_where_reached(problem, answers, torch.from_numpy(rows))
@@ -176,22 +159,21 @@ def steady_compiled(problem: Problem, answers: Tensor) -> Tensor:
 def check_compiled(problem: Problem, found: Tensor) -> tuple[Ints, Bools, Bools, Floats]:
     """How many features of each row (n,) were changed, whether as they may, whether no two are redundant, and the
     distance."""
-    ready("checks")
-    n = len(found)
+    check, n = ready("checks")["check_rows"], len(found)
     count, inside, informative, length = np.empty(n, np.int64), np.empty(n, bool), np.empty(n, bool), np.empty(n)
-    cells = (problem.rows, problem.low, problem.high, problem.free, problem.conflict, found)
-    rows, low, high, free, conflict, new = (t.numpy() for t in cells)
-    check_rows(column_arrays(problem.space), rows, low, high, free, conflict, new, count, inside, informative, length)
+    given = *problem.cells, problem.pairs, found.numpy()
+    check(column_arrays(problem.space), *given, count, inside, informative, length)
     return count, inside, informative, length
 
 
 def need_every_change_compiled(problem: Problem, found: Tensor, most: int) -> tuple[Bools, Bools]:
     """Whether no proper subset of the changes reaches the goal (n,), and whether the model has to be asked that."""
-    new, needed = found.numpy(), np.empty(len(found), dtype=np.int64)
+    new, needed = np.ascontiguousarray(found.numpy()), np.empty(len(found), dtype=np.int64)
+    run = ready("checks")["need_every_change"]
 
     def check(arrays: Arrays, a: int, b: int, room: tuple[Ints, Floats, Floats]) -> None:
         net, goal, _, table = arrays
-        need_every_change(net, goal, table.rows, new, a, b, most, problem.model.tolerance, needed, *room)
+        run(net, goal, table.rows, new, a, b, most, problem.model.tolerance, needed, *room)
 
     def room_of(net: Layers, _: Columns) -> tuple[Ints, Floats, Floats]:
         units = int(net.units[-1])
@@ -199,70 +181,6 @@ def need_every_change_compiled(problem: Problem, found: Tensor, most: int) -> tu
 
     _over_rows("checks", problem, check, room_of)
     return needed == NEEDED, needed == UNSURE
-
-
-@cache
-def ready(part: str) -> None:
-    """Compile one of PARTS, or load what an earlier process has compiled: for any network, goal and table."""
-    net, rows, none = layers_of(np.zeros((1, 1)), np.zeros(1), {}, []), np.zeros((0, 1)), np.zeros(0)
-    whole = np.zeros(1, dtype=np.int64)
-    goal = CompiledGoal(RANGE, whole[:0], none, none, 1.0, -np.inf, none)
-    columns = Columns(none, none, whole[:0], none > 0, none > 0, whole, none, 1.0)
-    table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
-    work, options = workspace(net, columns, 1, 1), WalkOptions(1, 1, 1e-6, False)
-    background = Background(rows, whole[:0], rows, none, rows, whole[:0])
-    further = Coordinates(none, whole, rows, rows, none > 0), background
-    walks = walk_work(net, 1, 1, 1, 1, local_work(1, 1, 1))
-    with compiling(part):
-        if part == "checks":
-            for ends in (rows, np.zeros((2, 2))[:, ::2]):  # those of rows, or the same for all
-                cells = rows, ends, ends, rows > 0, table.conflict, rows
-                check_rows(columns, *cells, whole[:0], none > 0, none > 0, none)
-            need_every_change(net, goal, rows, rows, 0, 0, 1, 1e-6, whole, whole, none, none)
-        elif part == "search":
-            search_rows(net, goal, columns, table, 0, 0, 1, False, 1e-6, rows, work)
-            improve_rows(net, goal, columns, table, *further, 0, 0, options, rows, walks, work)
-        elif part == "steady answers":
-            steady_rows(net, goal, columns, table, 0, 0, 1, 1e-6, rows, work)
-        elif part == "requirements":
-            ready_required(net, goal, columns, table)
-        elif part == "polish":
-            polish_rows(net, goal, columns, table, 0, 0, rows, 1e-6, work)
-        elif part == "walks":
-            walk_rows(net, goal, columns, table, *further, 0, 0, False, options, rows, walks)
-        else:
-            scores_along(net, np.zeros((1, 1)), whole, np.zeros(1), np.zeros(1))
-
-
-def ready_required(net: Layers, goal: CompiledGoal, columns: Columns, table: Table) -> None:
-    """Compile the search with requirements, given a problem without rows."""
-    none, rows, flags = np.zeros(0), np.zeros((0, 1)), np.zeros((0, 1), dtype=bool)
-    net = net._replace(linear=Linear(1, np.zeros((1, 0)), rows, none))
-    required = Required(0, 1, 1, rows, rows, np.zeros((1, 0)), flags, rows, none > 0, NOWHERE)
-    arrays = net, goal._replace(required=required), columns, table
-    work = workspace(net, columns, 1, 1)
-    search_required_rows(*arrays, 0, 0, 1, False, 1e-6, rows, work)
-    way_back_rows(*arrays, 0, 0, np.zeros((0, 1, 1)), flags, 1, False, 1e-6, rows, work)
-    polish_required_rows(*arrays, 0, 0, rows, 1e-6, work)
-
-
-def all_ready() -> None:
-    """Compile everything now."""
-    for part in PARTS:
-        ready(part)
-
-
-@contextmanager
-def compiling(what: str) -> Iterator[None]:
-    """Report it if compiling within this context takes long. Processes that need the same compile it once."""
-    notice = f"compiling the {what} for this machine, which is done once and takes a minute or two"
-    timer = threading.Timer(PATIENCE, log.warning, [notice])
-    timer.start()
-    try:
-        with alone(what):
-            yield
-    finally:
-        timer.cancel()
 
 
 def _over_rows(
@@ -325,12 +243,12 @@ def problem_arrays(problem: Problem, net: Layers) -> Arrays:
 def table_arrays(problem: Problem) -> tuple[Columns, Table]:
     """The columns and rows of a problem; where a range has no end, it ends far away."""
     columns = column_arrays(problem.space)
-    rows, low, high = (t.numpy() for t in (problem.rows, problem.low, problem.high))
+    rows, low, high, free = problem.cells
     if not problem.space.is_bounded:
         room = FARTHEST * columns.spread
         low, high = np.maximum(low, rows - room), np.minimum(high, rows + room)
         low, high = np.where(columns.whole, np.ceil(low), low), np.where(columns.whole, np.floor(high), high)
-    cells = (rows, low, high, problem.free.numpy(), problem.conflict.numpy())
+    cells = rows, low, high, free, problem.pairs
     return columns, Table(*map(np.ascontiguousarray, cells))
 
 
@@ -370,3 +288,6 @@ def goal_arrays(goal: Goal, classes: int) -> CompiledGoal:
     odds = logit(goal.confidence) if goal.confidence > 0 else -np.inf
     kind = FLIP if isinstance(goal, Flip) else AGAINST
     return CompiledGoal(kind, target.numpy(), none, none, 1.0, odds, shift)
+
+
+__all__ = ["PARTS", "all_ready", "compiling", "ready"]

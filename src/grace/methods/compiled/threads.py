@@ -22,6 +22,10 @@ W = TypeVar("W")
 
 def over_rows(n: int, run: Callable[[int, int, W], None], workspace: Callable[[], W]) -> None:
     """Call `run(begin, end, work)` for all parts of n rows; each thread has a workspace of its own."""
+    if 0 < n <= ROWS:
+        run(0, n, workspace())
+        check_cancelled()
+        return
     threads = max(1, min(torch.get_num_threads(), -(-n // ROWS)))
     made: dict[int, W] = {}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from grace.methods.compiled.local import Background, LocalWork, local_work
 from grace.models.compiled import Bools, Floats, Ints, Layers
-from grace.models.relu import relu_network
+from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.problem import BackgroundRows, Problem
 from grace.problem.space import Space
 
@@ -56,16 +56,26 @@ def walk_arrays(problem: Problem) -> tuple[Coordinates, Background]:
     """The coordinates in which walks take steps, and the training rows."""
     network, space, known = relu_network(problem.model), problem.space, problem.background
     assert network is not None
-    scale, begins, vectors = coordinate_arrays(space, tuple(network.tables))
-    weights = [np.zeros((0, len(network.bias))), *(network.embedded[j].numpy() for j in space.categorical)]
-    one_way = np.array([j in space.codes_outside_order for j in range(len(scale))])
-    coordinates = Coordinates(scale, begins, np.concatenate(weights), vectors, one_way)
+    coordinates = coordinates_of(network, space)
     if known is None:
         rows, whole = np.zeros((0, 1)), np.zeros(0, dtype=np.int64)
         return coordinates, Background(rows, whole, rows, np.zeros(0), rows, whole)
     if "compiled" not in known.cache:
         known.cache["compiled"] = background_arrays(known, space, problem.model.task == "regression")
     return coordinates, known.cache["compiled"]
+
+
+def coordinates_of(network: ReluNetwork, space: Space) -> Coordinates:
+    """The coordinates for a network; those of its last space are kept in it."""
+    last: tuple[Space, Coordinates] | None = vars(network).get("_coordinates")
+    if last is not None and last[0] is space:
+        return last[1]
+    scale, begins, vectors = coordinate_arrays(space, tuple(network.tables))
+    weights = [np.zeros((0, len(network.bias))), *(network.embedded[j].numpy() for j in space.categorical)]
+    one_way = np.array([j in space.codes_outside_order for j in range(len(scale))])
+    made = Coordinates(scale, begins, np.concatenate(weights), vectors, one_way)
+    vars(network)["_coordinates"] = space, made
+    return made
 
 
 @lru_cache(maxsize=8)

@@ -28,8 +28,9 @@ from grace.methods.trees.aims import aims_of, plain_aims
 from grace.methods.trees.margins import Aims
 from grace.methods.trees.rows import COMPLETE, Found, TreeWork, found_arrays, search_rows, tree_work
 from grace.methods.trees.steady import steady_rows
-from grace.models.trees.compiled import Trees, trees_of
-from grace.models.trees.ensemble import TreeEnsemble
+from grace.models.machine_code import MachineCode
+from grace.models.trees.compiled import Trees
+from grace.models.trees.ensemble import TreeEnsemble, smallest_trees
 from grace.problem.problem import Problem
 from grace.schema.features import Floats
 
@@ -46,6 +47,8 @@ def search_trees(problem: Problem, ensemble: TreeEnsemble) -> Tensor:
     """The answer with the fewest changes, and of those the nearest; or the nearest of all, if that is preferred. The
     original row where there is none. Where rounding could decide, the model itself does."""
     found = search_from(problem, ensemble, np.ones(len(problem), dtype=np.int64), problem.prefer == "nearest")
+    if not found.cells.any():
+        return torch.from_numpy(found.rows)
     best, left, part = with_decided_cells(problem, found), np.arange(len(problem)), problem
     while problem.prefer != "nearest" and found.cells.any():  # none of the cells in question may have been an answer
         missed = (best[left] == part.rows.numpy()).all(axis=1)
@@ -62,11 +65,10 @@ def search_trees(problem: Problem, ensemble: TreeEnsemble) -> Tensor:
 def search_from(problem: Problem, ensemble: TreeEnsemble, first: np.ndarray, nearest: bool) -> Found:
     """The compiled search, for each row with at least `first` (n,) changes."""
     trees, aims, columns, table = tree_arrays(problem, ensemble)
-    found, most = found_arrays(table.rows), problem.max_features
-    ready()
+    found, most, run = found_arrays(table.rows), problem.max_features, ready()
     over_rows(
         len(problem),
-        lambda a, b, work: search_rows(trees, aims, columns, table, a, b, first, most, nearest, VISITS, found, work),
+        lambda a, b, work: run(trees, aims, columns, table, a, b, first, most, nearest, VISITS, found, work),
         lambda: own_work(trees, columns, table.rows.shape[1], most),
     )
     return found
@@ -103,11 +105,10 @@ def polish_trees(problem: Problem, ensemble: TreeEnsemble, contrast: Tensor) -> 
 def steady_trees(problem: Problem, ensemble: TreeEnsemble, answers: Tensor) -> Tensor:
     """The nearest answers replaced by steady ones with as few changes, see `methods.steady`."""
     trees, aims, columns, table = tree_arrays(problem, ensemble)
-    rows, d = answers.numpy().copy(), table.rows.shape[1]
-    ready_steady()
+    rows, d, run = answers.numpy().copy(), table.rows.shape[1], ready_steady()
     over_rows(
         len(problem),
-        lambda a, b, work: steady_rows(trees, aims, columns, table, a, b, FURTHER, rows, work),
+        lambda a, b, work: run(trees, aims, columns, table, a, b, FURTHER, rows, work),
         lambda: own_work(trees, columns, d, problem.max_features),
     )
     return replace_where_reached(problem, answers, torch.from_numpy(rows))
@@ -115,7 +116,8 @@ def steady_trees(problem: Problem, ensemble: TreeEnsemble, answers: Tensor) -> T
 
 def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
     """The trees, goal (see `aims_of`), columns and rows of a problem."""
-    cells = (problem.rows.numpy(), *ends_of(problem, ensemble), problem.free.numpy(), problem.conflict.numpy())
+    rows, _, _, free = problem.cells
+    cells = rows, *ends_of(problem, ensemble), free, problem.pairs
     table = Table(*map(np.ascontiguousarray, cells))
     return ensemble.trees, aims_of(problem, ensemble, ties), column_arrays(problem.space), table
 
@@ -123,8 +125,8 @@ def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) ->
 def ends_of(problem: Problem, ensemble: TreeEnsemble) -> tuple[Floats, Floats]:
     """The limits (n, d) of each cell. Where a range has no end, it ends beyond all thresholds and the row: nothing
     changes there any more."""
-    rows, low, high = (t.numpy() for t in (problem.rows, problem.low, problem.high))
-    if not (np.isfinite(low) & np.isfinite(high)).all():
+    rows, low, high, _ = problem.cells
+    if not (problem.space.is_bounded or (np.isfinite(low) & np.isfinite(high)).all()):
         first, last = (outer(rows, end) for outer, end in zip((np.minimum, np.maximum), ensemble.ends, strict=True))
         spread = problem.space.spread.numpy()
         low = np.where(np.isfinite(low), low, first - spread - np.abs(first) * EPSILON)
@@ -153,9 +155,7 @@ Question = tuple[Trees, Aims, Columns, Table, TreeWork]
 def smallest() -> Question:
     """The arguments of compiled functions, for no rows: their types are those of any ensemble, goal and table."""
     whole, none, rows = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros((0, 1))
-    trees = trees_of(
-        whole, whole - 1, none, whole - 1, none > 0, none > 0, whole, whole, np.zeros((1, 1)), none, none * np.nan
-    )
+    trees = smallest_trees()
     aims = plain_aims(np.zeros((1, 1, 1)), whole[:0], rows, rows, rows, [0, 1])
     columns = Columns(none, none, whole, none > 0, none > 0, np.zeros(2, dtype=np.int64), none[:0], 1.0)
     table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
@@ -163,20 +163,22 @@ def smallest() -> Question:
 
 
 @cache
-def ready() -> None:
-    """Compile, or load what an earlier process has compiled."""
+def ready() -> MachineCode:
+    """Compile the search, or load what an earlier process has compiled."""
     trees, aims, columns, table, work = smallest()
     first = np.zeros(1, dtype=np.int64)
     with compiling("search of trees"):
-        search_rows(trees, aims, columns, table, 0, 0, first, 1, False, 1, found_arrays(table.rows), work)
+        given = (trees, aims, columns, table, 0, 0, first, 1, False, 1, found_arrays(table.rows), work)
+        return MachineCode(search_rows, *given, kept=(0, 2, len(given) - 1))
 
 
 @cache
-def ready_steady() -> None:
+def ready_steady() -> MachineCode:
     """The same for steady answers."""
     trees, aims, columns, table, work = smallest()
     with compiling("steady answers of trees"):
-        steady_rows(trees, aims, columns, table, 0, 0, 1, np.zeros((0, 1)), work)
+        given = (trees, aims, columns, table, 0, 0, 1, np.zeros((0, 1)), work)
+        return MachineCode(steady_rows, *given, kept=(0, 2, len(given) - 1))
 
 
 __all__ = ["COMPLETE", "polish_trees", "search_from", "search_trees", "steady_trees", "tree_arrays"]

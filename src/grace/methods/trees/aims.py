@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from grace.methods.trees.margins import Aims
 from grace.models.predictor import LEAST
@@ -43,6 +44,29 @@ def _aims_of(problem: Problem, ensemble: TreeEnsemble) -> Aims:
         return _range(goal, ensemble, tolerance)
     assert isinstance(goal, Flip | Against)
     whole = cutoffs is None or cutoffs.positive is None  # else the side of the cut-off decides, however near it is
+    if len(problem) != 1:
+        return _of_classes(goal, ensemble, tolerance, whole)
+    given = goal.original if isinstance(goal, Flip) else goal.wanted
+    shift = None if goal.shift is None else tuple(goal.shift.tolist())
+    return _of_one_row(ensemble, type(goal), int(given), goal.confidence, shift, tolerance, whole)
+
+
+@cached_on_first
+def _of_one_row(
+    ensemble: TreeEnsemble,
+    kind: type[Flip] | type[Against],
+    given: int,
+    confidence: float,
+    shift: tuple[float, ...] | None,
+    tolerance: float,
+    whole: bool,
+) -> Aims:
+    """The aims of a single row, which are asked for again and again."""
+    apart = None if shift is None else torch.tensor(shift, dtype=torch.float64)
+    return _of_classes(kind(torch.tensor([given]), confidence, apart), ensemble, tolerance, whole)
+
+
+def _of_classes(goal: Flip | Against, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:
     if ensemble.calibration is not None:
         return _calibrated(goal, ensemble, tolerance, whole)
     if ensemble.link == "logistic":

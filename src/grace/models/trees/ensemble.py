@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.special import expit
 
+from grace.models.machine_code import MachineCode
 from grace.models.preprocessing.calibration import Calibration
-from grace.models.trees.compiled import Trees, add_up_rows
+from grace.models.trees.compiled import Trees, add_up_rows, trees_of
+from grace.schema.caching import cached_on_first
 from grace.schema.features import Floats
 
 MAX_EXPONENT = 700.0  # beyond which the exponential is infinite
@@ -39,6 +41,7 @@ class TreeEnsemble:
         total = np.abs(self.trees.base) + size.sum(axis=0)
         return float((unit * (len(self.trees.roots) + 2) * total).max())
 
+    @cached_on_first
     def slack(self, tolerance: float, share: float = 0.5) -> float:
         """By how much scores have to be apart so that rounding cannot decide between them, where the less probable
         class has at least such a share."""
@@ -69,7 +72,7 @@ class TreeEnsemble:
     def sums(self, rows: Floats) -> Floats:
         """The sums (n, k) of encoded rows."""
         out = np.empty((len(rows), len(self.trees.base)))
-        add_up_rows(self.trees, np.ascontiguousarray(rows, dtype=np.float64), 0, len(rows), out)
+        adding_up()(self.trees, np.ascontiguousarray(rows, dtype=np.float64), 0, len(rows), out)
         return out
 
     def predicted(self, sums: Floats) -> Floats:
@@ -102,3 +105,18 @@ class TreeEnsemble:
                 inside = np.clip(number, 0, 1)
                 return np.asarray(np.log(inside) - np.log1p(-inside))
         return number
+
+
+def smallest_trees() -> Trees:
+    """A single leaf; its arrays have the types of those of any ensemble."""
+    whole, none = np.zeros(1, dtype=np.int64), np.zeros(1)
+    return trees_of(
+        whole, whole - 1, none, whole - 1, none > 0, none > 0, whole, whole, np.zeros((1, 1)), none, none * np.nan
+    )
+
+
+@cache
+def adding_up() -> MachineCode:
+    """The function that adds up what the trees give rows."""
+    none = np.zeros((0, 1))
+    return MachineCode(add_up_rows, smallest_trees(), none, 0, 0, none, kept=(0,))
