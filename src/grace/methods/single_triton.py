@@ -100,13 +100,14 @@ def _singles(
     second_bias = tl.load(second_bias_ptr + b)
     last, last_bias = tl.load(last_ptr + c[:, None] * B + b[None, :]), tl.load(last_bias_ptr + c)
     real = last_bias > -infinite
+    last_bias = tl.where(real, last_bias, 0.0)
     counts = real & ((c != key) if FLIP else (c == key))
     rivals = (c[:, None] != c[None, :]) & real[None, :]
     # leads over class `key`, or of it
     key_row = tl.load(last_ptr + key * B + b)
     leads = (last - key_row[None, :]) if FLIP else (key_row[None, :] - last)
     key_bias = tl.load(last_bias_ptr + key)
-    leads_bias = tl.where(real, (last_bias - key_bias) if FLIP else (key_bias - last_bias), 0.0)
+    leads_bias = (last_bias - key_bias) if FLIP else (key_bias - last_bias)
     best, best_feature, best_value = infinite, tl.full([], -1, tl.int64), tl.full([], 0.0, tl.float64)
     for line in range(2 * features):
         j = tl.load(order_ptr + line // 2)
@@ -228,7 +229,7 @@ def _singles(
             if LAYERS > 1:
                 mine = a == tl.where(early, unit_a, -1)
                 step = tl.sum(tl.where(mine, tl.where(on, -slope, slope), 0.0), axis=0)
-                s += step * _vector(second_ptr + unit_a * B, b)
+                s += step * _vector(second_ptr + tl.where(early, unit_a, 0) * B, b)
                 on, event = on ^ mine, tl.where(mine, infinite, event)
             bits = tl.where(early, bits, bits ^ flips)
             t = end
