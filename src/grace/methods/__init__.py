@@ -8,12 +8,15 @@ search       beam search over single changes; moves are these, observed are furt
 compiled/    search, polish and walks for ReLU networks on a CPU, along their exact lines; requirements says which
              rules, plausible and robust answers it serves
 trees/       exact search and polish for ensembles of trees
-walk         GRACE-Gradient and GRACE-Local; walk_state is a batch of walks, walk_triton the same on a GPU
+walk         GRACE-Gradient and GRACE-Local; walk_state is a batch of walks
+gpu_kernels  which problems have Triton kernels: single_triton finds the nearest single changes, walk_triton walks, and
+             polish_triton polishes; decimals_triton has numbers of few digits
 nearest      the nearest training row of another class
 deepfool     DeepFool
 backtrack    from a training row back towards x
 ranking/     the order in which features are tried
 polish       makes an answer irreducible, near and short to say; line_search finds the nearest value that works
+checks       the final checks of answers
 profiles     the margin along one feature; spans are its values that reach the goal, curves all features of a row
 """
 

@@ -16,7 +16,6 @@ from grace.problem.problem import Problem, positions
 from grace.problem.space import NORMS
 
 FARTHEST = 1e6  # spreads: as far as one looks where a range has no end
-WIDEST_MIDDLE = 128  # units of a layer up to which lines are walked
 
 
 def layout_for(problem: Problem, kernel: str) -> GpuLayout | None:
@@ -45,19 +44,15 @@ def nearest_single_changes(problem: Problem) -> Tensor | None:
     packed = layout_for(problem, "single")
     if packed is None:
         return None
-    from grace.methods.single_triton import singles
+    from grace.methods.single_triton import Lines, singles
 
     space, rows = problem.space, problem.rows
-    key, flip = key_of(problem)
-    unit = space.weight / space.spread
     far = FARTHEST * space.spread
     limits = (torch.maximum(problem.low, rows - far), torch.minimum(problem.high, rows + far), problem.free)
-    numbers = positions(space.is_numeric)
-    reach = (packed.first[numbers].abs().sum(dim=1) * space.spread[numbers]).argsort(descending=True, stable=True)
-    cost, feature, value = singles(
-        packed, packed.start(rows), rows, limits, (unit, space.digits, space.is_integer), numbers[reach], key, flip,
-        problem.model.tolerance + ROUNDING,
-    )  # fmt: skip
+    key, flip = key_of(problem)
+    lines = Lines(packed, packed.start(rows), rows, *limits, key, flip, problem.model.tolerance + ROUNDING)
+    columns = (space.weight / space.spread, space.digits, space.is_integer)
+    cost, feature, value = singles(lines, positions(space.is_numeric), columns)
     if space.categorical:
         cost, feature, value = nearer_category(problem, cost, feature, value)
     column = feature.clamp_min(0)[:, None]
@@ -99,12 +94,16 @@ def polish_at_once(problem: Problem, contrast: Tensor) -> Tensor | None:
     from grace.methods.polish_triton import MOST, polished
 
     changed = contrast != problem.rows
-    count = int(changed.sum(dim=1).max())
-    if not 0 < count <= MOST:
+    count = changed.sum(dim=1)
+    most = int(count.max())
+    if not 0 < most <= MOST:
         return None
     space = problem.space
-    chosen = changed.to(torch.uint8).sort(dim=1, descending=True, stable=True).indices[:, :count]
-    real = changed.gather(1, chosen)
+    row, column = torch.nonzero(changed, as_tuple=True)
+    place = torch.arange(len(row), device=row.device) - (count.cumsum(dim=0) - count)[row]
+    chosen = count.new_full((len(contrast), most), -1)
+    chosen[row, place] = column
+    real, chosen = chosen >= 0, chosen.clamp_min(0)
     x, value, low, high = (t.gather(1, chosen) for t in (problem.rows, contrast, problem.low, problem.high))
     begins = packed.begins[chosen]
     last = len(packed.tables) - 1
@@ -116,4 +115,4 @@ def polish_at_once(problem: Problem, contrast: Tensor) -> Tensor | None:
         packed, packed.start(problem.rows), torch.where(real, chosen, -1), (x, value, low, high), (come, go), columns,
         key, flip, problem.model.tolerance + ROUNDING, NORMS[space.norm],
     )  # fmt: skip
-    return contrast.scatter(1, chosen, torch.where(real, new, x))
+    return contrast.index_put((row, column), new[row, place])

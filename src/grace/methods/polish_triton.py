@@ -18,6 +18,7 @@ from grace.problem.decimals import tens
 
 BLOCK = tl.constexpr(16)  # variants of a row that are scored together, and changes that a row may have
 WARPS = 2
+REGISTERS = 255
 MOST = 10  # changes of a row, as every subset of them is tried
 MORE_DIGITS = tl.constexpr(6)  # how many digits beyond the usual ones a value may get if nothing coarser works
 ROUNDS = tl.constexpr(4)
@@ -61,7 +62,7 @@ def polished(
         packed.first, packed.second_turned, packed.second_bias, packed.middle_turned, packed.middle_bias, packed.last,
         packed.last_bias, packed.tables, start, chosen, *cells, *entries, *columns, key, tens(start.device), values,
         most, TOLERANCE=tolerance, FLIP=flip, NORM=norm, TABLES=bool(packed.categorical), LAYERS=packed.layers,
-        C=packed.classes, A=a, B=b, num_warps=WARPS, num_stages=1,
+        C=packed.classes, A=a, B=b, num_warps=WARPS, num_stages=1, maxnreg=REGISTERS,
     )  # fmt: skip
     return values
 
@@ -184,17 +185,19 @@ def _polished(
         going = ((turn == 0) | reduced) & (turn < ROUNDS)
         turn += 1
         if going:
-            # features by the margin that a change gives up for its cost, least first
-            own = place[:, None] == place[None, :]
-            variants = tl.where(own & changed[None, :], x[None, :], value[None, :])
-            margin = _margins(
-                variants, x, number, change, start, key, second_ptr, second_bias_ptr, middle_ptr, middle_bias_ptr,
-                last_ptr, last_bias_ptr, FLIP, LAYERS, C, A, B,
-            )  # fmt: skip
-            price = tl.maximum(unit * tl.where(scaled, tl.abs(value - x), 1.0), 1e-300)
             left = changed & movable
-            rate = tl.where(left, (_place(margin, place, BLOCK - 1) - margin) / price, infinite)  # the last is whole
-            todo = tl.sum(left.to(tl.int32), axis=0)
+            rate, todo = tl.where(left, 0.0 * value, infinite), tl.sum(left.to(tl.int32), axis=0)
+            if todo > 1:
+                # features by the margin that a change gives up for its cost, least first
+                own = place[:, None] == place[None, :]
+                variants = tl.where(own & changed[None, :], x[None, :], value[None, :])
+                margin = _margins(
+                    variants, x, number, change, start, key, second_ptr, second_bias_ptr, middle_ptr, middle_bias_ptr,
+                    last_ptr, last_bias_ptr, FLIP, LAYERS, C, A, B,
+                )  # fmt: skip
+                lost = _place(margin, place, BLOCK - 1) - margin  # the last variant is the row as it is
+                price = tl.maximum(unit * tl.where(scaled, tl.abs(value - x), 1.0), 1e-300)
+                rate = tl.where(left, lost / price, infinite)
             while todo > 0:
                 lowest = tl.min(rate, axis=0)
                 k = tl.min(tl.where(left & (rate == lowest), place, BLOCK - 1), axis=0)

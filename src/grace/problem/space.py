@@ -103,7 +103,7 @@ class Space:
         """The same space in the memory of a device."""
         other = copy(self)
         vars(other).update({name: to_device(value, device) for name, value in vars(self).items()})
-        for name in ("_choosable", "_n_choices", "_places"):
+        for name in ("_choosable", "_n_choices", "_places", "_movable", "_choosing"):
             setattr(other, name, to_native(torch.as_tensor(getattr(self, name)).to(device)))
         return other
 

@@ -4,6 +4,7 @@ schema       Schema: the features of a table, dom(X); encodes and decodes rows
 features     Numeric and Categorical: range, kind, words
 domains      the range of training values that a domain allows
 columns      one column as float64 and back; imputation of missing cells
+large_tables copies of large tables in parts, on several threads; low_precision has half and single precision
 groups       one-hot columns that are one feature
 limits       constraints on what a call may change; names that look like protected attributes
 rules/       rules between features

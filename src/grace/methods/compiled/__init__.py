@@ -2,7 +2,7 @@
 
 goal     margins, and where they reach the goal along a line
 lines    the nearest value of a single feature
-polish   an answer made irreducible and near
+polish   an answer made irreducible and near; checks of what has changed, and whether all of it has to
 profiles all breakpoints of a line
 search   beam search of a row; first_level and beam are its parts
 required rules, typical rows and several networks; required_goal, required_lines, required_moves, required_polish and
