@@ -163,24 +163,31 @@ COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from grace.methods import walk_triton
+from grace.methods import polish_triton, single_triton, walk_triton
 from grace.models import kernels
 
-TYPES = {"chosen_ptr": "*i64", "target_ptr": "*i64", "own_ptr": "*i64", "feature_ptr": "*i64", "entry_ptr": "*i64",
-         "whole_ptr": "*i1", "count_ptr": "*i32", "taken_ptr": "*i32"}
-for layers in (1, 2, 3):
-    shape = {"LAYERS": layers, "C": 2, "A": 32, "B": 32 if layers == 1 else 16}
+TYPES = {"whole_ptr": "*i1", "free_ptr": "*i1", "scaled_ptr": "*i1", "alive_ptr": "*i8", "count_ptr": "*i32",
+         "taken_ptr": "*i32"}
+WHOLE = ("chosen", "target", "own", "feature", "entry", "digits", "features", "key", "which", "line", "come", "go")
+TYPES |= {name + "_ptr": "*i64" for name in WHOLE}
+for layers, classes, a, b in ((1, 2, 32, 32), (2, 2, 64, 32), (2, 8, 32, 16), (3, 16, 32, 32)):
+    shape = {"LAYERS": layers, "C": classes, "A": a, "B": b, "TOLERANCE": 1e-6, "FLIP": layers < 3}
     for kernel, more in (
-        (walk_triton._walks, {"TOLERANCE": 1e-6, "K": 5, "P": 8}),
+        (walk_triton._walks, {"K": 5, "P": 8}),
         (kernels._moved_scores, {"TABLES": layers == 2, "BLOCK": 64}),
+        (single_triton._bounded, {}),
+        (single_triton._walked, {}),
+        (polish_triton._polished, {"TABLES": layers == 2, "NORM": 1.0}),
     ):
-        fixed = {**shape, **more}
+        fixed = {name: value for name, value in {**shape, **more}.items() if name in kernel.arg_names}
         types = {name: "*fp64" if name.endswith("_ptr") else "i32" for name in kernel.arg_names}
         types |= {name: kind for name, kind in TYPES.items() if name in types} | dict.fromkeys(fixed, "constexpr")
         places = {(kernel.arg_names.index(name),): value for name, value in fixed.items()}
-        source = ASTSource(fn=kernel, signature=types, constexprs=places)
-        built = triton.compile(source, target=GPUTarget("cuda", 80, 32), options={"num_warps": 1, "num_stages": 1})
-        assert "f64" in built.asm["ptx"]
+        arrays = {(k,): [["tt.divisibility", 16]] for k, name in enumerate(kernel.arg_names) if name.endswith("_ptr")}
+        for aligned in (None, arrays):  # Triton lays aligned arrays out in other ways
+            source = ASTSource(fn=kernel, signature=types, constexprs=places, attrs=aligned)
+            built = triton.compile(source, target=GPUTarget("cuda", 80, 32), options={"num_warps": 1, "num_stages": 1})
+            assert "f64" in built.asm["ptx"]
 print("built")
 """
 

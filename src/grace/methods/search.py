@@ -28,7 +28,7 @@ BEAM = 8
 TRIED_AFTER_FIRST_LEVEL = 64  # features, by how much each brings alone
 CANDIDATES = 16  # answers per row whose last value is moved to the decision boundary
 FINALISTS = 2  # of those, how many are polished before the nearest is taken
-POLISHED_AT_ONCE = 6  # answers per row that a kernel polishes
+POLISHED_AT_ONCE = 4  # answers per row that a kernel polishes
 BEYOND_SINGLES = 4  # values per number where the nearest single changes are known, as a start for several
 QUARTERINGS = 4
 

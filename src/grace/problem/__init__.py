@@ -14,6 +14,7 @@ decimals        values with few digits
 budget          memory of a call, and rows that fit into it
 cancellation    stops work whose result nobody waits for
 numpy_or_torch  small arrays in whichever library is faster
+uploads         large arrays to a GPU
 """
 
 METHOD_NAMES = ("search", "gradient", "local", "nearest", "deepfool")

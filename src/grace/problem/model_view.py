@@ -18,6 +18,7 @@ from grace.problem.problem import BackgroundRows
 from grace.problem.requirements.dependence import Learner
 from grace.problem.requirements.plausible import Typicality
 from grace.problem.space import Space
+from grace.problem.uploads import uploaded
 from grace.schema.domains import Domain
 from grace.schema.features import Floats
 from grace.schema.schema import Schema
@@ -39,7 +40,7 @@ class ModelView:
 
     def own_rows(self, rows: Floats) -> Tensor:
         """A copy on the device, one row after another."""
-        there = self.tensor(rows)
+        there = uploaded(rows, self.model.device)
         return there.clone(memory_format=torch.contiguous_format) if there.is_cpu else there.contiguous()
 
     def space(self, schema: Schema, norm: str = "l1") -> Space:
