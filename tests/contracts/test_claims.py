@@ -91,7 +91,7 @@ def test_the_whole_call_on_a_gpu_is_said_before_the_kernel() -> None:
         words("README.md"),
     )
     expected = [whole["gradient"], whole["search"], alone["gradient"], alone["search"]]
-    assert said == [round(v / 1e6, 2 if v < 1e6 else 0) for v in expected]
+    assert said == [float(f"{v / 1e6:.2g}") for v in expected]
     for name in ("docs/scale.md", "CHANGELOG.md"):
         pattern = r"does up to ([\d,]+) (?:rows like spam's )?a second by `gradient` and ([\d,]+) by the search"
         assert numbers(pattern, words(name)) == [round(v, -3) for v in expected[:2]], name
