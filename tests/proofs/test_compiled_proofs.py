@@ -187,7 +187,7 @@ def test_lines_exclude_what_branch_and_bound_does(seed, oddities, hidden, agains
         (net, _, columns, table), aims = proof_arrays(part, network.compiled), aims_of(part, network)
         work, lines = search(net, 4, 1), line_work(net)
         excluded = [is_single_change_excluded(net, columns, table, aims, i, work, lines) for i in range(12)]
-        with mock.patch("grace.proofs.compiled.is_single_change_excluded", return_value=False):
+        with mock.patch("grace.proofs.compiled.sharing.is_single_change_excluded", return_value=False):
             proven = [status == PROVEN for status in statuses(part, torch.ones(12, dtype=torch.int64))]
         assert excluded == proven if complete else all(p or not e for e, p in zip(excluded, proven, strict=True))
 

@@ -4,9 +4,9 @@ Branch and bound. A node says which features are changed (each within a sub-rang
 are open, and how many of the open ones may still change. A node whose bound is below zero by more than rounding can
 explain is done; every other one also gives a point to try, and is replaced by one node for each next feature that may
 change (downwards, upwards, or to another category), those that promise more being left alone in it, or has a range
-halved. `compiled` works on one row after another on each core of the host, with bounds that are convex functions of the
-moves; a problem on a GPU is moved there (`host`), and only whether a row is an answer is asked of the model where it
-is. `trees` is for trees.
+halved. `compiled` works on a row on each core of the host, and on the last ones together, with bounds that are convex
+functions of the moves; a problem on a GPU is moved there (`host`), and only whether a row is an answer is asked of the
+model where it is. `trees` is for trees.
 
 The proof is over the continuous box, with whole numbers and categories as such, and keeps frozen and one-way features
 and SU <= gamma. Of a predicted number it proves that none lies in the range asked for. Under confidence it proves a
@@ -33,7 +33,8 @@ __all__ = ["EXCEPT_TIES", "FOUND", "OPEN", "PROVEN", "Verdicts", "network_of", "
 def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
     """Decide for each row whether a row with at most `most` (n,) changed features reaches its goal, giving up
     on a row after `budget` seconds of a core's time, wherever the problem is: neither the other rows nor the number of
-    cores change what a row may take. The verdicts are where the problem is."""
+    cores change what a row may take. Cores without a row of their own share what others have left to do. The verdicts
+    are where the problem is."""
     ensemble = tree_ensemble(problem.model)
     if ensemble is not None:
         from grace.proofs.trees import prove_trees  # numba takes a second to import

@@ -63,7 +63,7 @@ class NetworkSets(SetProver):
         self.boxes = SetBoxes(problem, network)
 
     def _decide(self, i: int, most: int, seconds: float) -> Verdict:
-        from grace.proofs.compiled import decide_row
+        from grace.proofs.compiled.sharing import decide_row
 
         free = self.table.free[i]
         if 1 < free.sum() <= most and not self.table.conflict[np.ix_(free, free)].any():
@@ -72,7 +72,7 @@ class NetworkSets(SetProver):
             if status != OPEN:
                 return status, row
             seconds -= time.thread_time() - begun
-        status = decide_row(self.problem, self.arrays, self.aims, i, most, seconds, *self.work, Event())
+        status = decide_row(self.problem, self.arrays, self.aims, i, most, seconds, *self.work)
         return status, self.work[0].trial.copy() if status == FOUND else None
 
     def _is_answer(self, i: int, row: Floats) -> bool:
