@@ -75,6 +75,12 @@ def enumerated(problem: Problem, i: int, most: int) -> float:
 
 def nearest_by_trying(problem: Problem, i: int, contrast: torch.Tensor) -> float:
     """The least distance of an answer that changes only features which the contrast changes."""
+    rows, _ = answers_by_trying(problem, i, contrast)
+    return float(problem.space.distance(problem.rows[[i]].expand_as(rows), rows).min())
+
+
+def answers_by_trying(problem: Problem, i: int, contrast: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """All answers that change only features which the contrast changes, and the farthest of them."""
     space, x = problem.space, problem.rows[i]
     chosen = [int(j) for j in torch.nonzero(contrast != x)[:, 0]]
     values = []
@@ -89,4 +95,5 @@ def nearest_by_trying(problem: Problem, i: int, contrast: torch.Tensor) -> float
     rows = x.repeat(len(tried), 1)
     rows[:, chosen] = tried
     part = problem.select(torch.full((len(tried),), i))
-    return float(space.distance(part.rows, rows)[part.reached(rows)].min())
+    rows = rows[part.reached(rows)]
+    return rows, rows[space.distance(part.rows[: len(rows)], rows).argmax()]

@@ -146,7 +146,6 @@ def test_verdicts_are_those_of_the_host(goal: str, most: int, monkeypatch: pytes
 
 
 def test_bounds_on_distances_are_those_of_the_host() -> None:
-    """In tensors, which need not be moved."""
     frame = grid(1)
     problem = compiled_proofs.problem_of(explainer_of(frame, 1, tilt=1.5), frame)
     found = prove(problem, torch.full((len(frame),), 2), 20)

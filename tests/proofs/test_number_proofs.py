@@ -17,7 +17,8 @@ from grace.models import Network, TorchModel
 from grace.problem.goal import Between
 from grace.problem.problem import Problem
 from grace.proofs.certificate import FOUND, OPEN, PROVEN, prove
-from grace.proofs.distance_bound import ENOUGH, distance_bound
+from grace.proofs.compiled.nearest import ENOUGH
+from grace.proofs.distance_bound import distance_bound
 from grids import enumerated, grid, nearest_by_trying
 from milp_checker import Question, decide
 from milp_network import Weights, weights_of

@@ -5,9 +5,7 @@ certificate     decides for each row whether an answer with at most k changes ex
 verdicts        what it says
 compiled        branch and bound for ReLU networks, row by row
 host            a problem on a GPU moved to the host, where the compiled code is
-distance_bound  a lower bound on the distance of answers; in tensors, wherever the problem is
-nodes           the boxes that it looks at, and the parts of their bounds
-relaxation      linear bounds on a network over such a box
+distance_bound  a lower bound on the distance of answers
 trees           the same for tree ensembles, by the branch and bound of `methods.trees`
 boxes           whether a model decides the same everywhere in a box; tree_boxes for trees, compiled.boxes for networks
 regions         grows such boxes around answers

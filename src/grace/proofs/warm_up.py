@@ -17,7 +17,9 @@ def warm_up(model: Model) -> None:
         from grace.methods.compiled import all_ready
         from grace.proofs.compiled import ready
         from grace.proofs.compiled.boxes import ready as boxes_ready
+        from grace.proofs.compiled.distances import ready as distances_ready
 
         all_ready()
         ready()
         boxes_ready()
+        distances_ready()

@@ -1,16 +1,19 @@
 """Proofs for ReLU networks on a CPU, in compiled code: a problem as arrays, and threads over rows.
 
-aims      goals as functionals of the scores
-blocks    majorants at many points at once
-boxes     whether functionals stay below zero everywhere in a box
-limits    limits of the units of the network over a node
-lines     single changes, by exact lines instead of branch and bound
-majorant  convex majorants of a network over a node, which add up by feature
-points    the functionals at points of a node, and candidates for answers
-rows      the ways in which a row may change
-sharing   rows on all threads, several at once or one together
-terms     the bound of a node: terms of its changed features and open ways
-tree      branch and bound of a row
+aims        goals as functionals of the scores
+blocks      majorants at many points at once
+box_bounds  linear bounds on functionals over boxes of values of a few features
+boxes       whether functionals stay below zero everywhere in a box
+distances   lower bounds on the distances of answers, by `nearest`
+limits      limits of the units of the network over a node
+lines       single changes, by exact lines instead of branch and bound
+majorant    convex majorants of a network over a node, which add up by feature
+nearest     how near an answer with given features can be: branch and bound over boxes
+points      the functionals at points of a node, and candidates for answers
+rows        the ways in which a row may change
+sharing     rows on all threads, several at once or one together
+terms       the bound of a node: terms of its changed features and open ways
+tree        branch and bound of a row
 """
 
 from __future__ import annotations
