@@ -38,11 +38,16 @@ def check_answers(problem: Problem, found: Tensor) -> Checks:
 def needs_every_change(problem: Problem, contrast: Tensor) -> Any:
     """Whether each row (n,) has at most EXHAUSTIVE changes, no proper subset of which the model itself decides as was
     asked for: unlike an answer, a subset needs no margin for that, and ties go as they go in the model."""
-    if not is_compiled(problem):
-        return to_native(needs_every_change_by_model(problem, contrast))
-    from grace.methods.compiled import need_every_change_compiled
+    if is_compiled(problem):
+        from grace.methods.compiled import need_every_change_compiled
 
-    needed, unsure = need_every_change_compiled(problem, contrast, EXHAUSTIVE)
+        needed, unsure = need_every_change_compiled(problem, contrast, EXHAUSTIVE)
+    elif (ensemble := trees_of(problem)) is not None:
+        from grace.methods.trees import need_every_change_trees
+
+        needed, unsure = need_every_change_trees(problem, ensemble, contrast, EXHAUSTIVE)
+    else:
+        return to_native(needs_every_change_by_model(problem, contrast))
     if unsure.any():
         index = torch.from_numpy(np.flatnonzero(unsure))
         needed[unsure] = needs_every_change_by_model(problem.select(index), contrast[index]).numpy()

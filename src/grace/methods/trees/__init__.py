@@ -8,6 +8,7 @@ branch       branch and bound over features and cells; search_nodes are its node
 steps        sums along single features; descent and values of few digits; profiles are whole lines of many rows
 rows         the search over many rows
 steady       answers with room around them
+checks       whether all changes of an answer are needed
 aims         goals as functionals of the sums
 """
 
@@ -22,9 +23,11 @@ import torch
 from torch import Tensor
 
 from grace.methods.compiled import column_arrays, compiling, replace_where_reached
+from grace.methods.compiled.checks import NEEDED, UNSURE
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.threads import over_rows
 from grace.methods.trees.aims import aims_of, plain_aims
+from grace.methods.trees.checks import need_every_change
 from grace.methods.trees.margins import Aims
 from grace.methods.trees.rows import COMPLETE, Found, TreeWork, found_arrays, search_rows, tree_work
 from grace.methods.trees.steady import steady_rows
@@ -114,6 +117,21 @@ def steady_trees(problem: Problem, ensemble: TreeEnsemble, answers: Tensor) -> T
     return replace_where_reached(problem, answers, torch.from_numpy(rows))
 
 
+def need_every_change_trees(
+    problem: Problem, ensemble: TreeEnsemble, found: Tensor, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether the model decides no proper subset of the changes as was asked for (n,), and whether it has to be asked
+    that."""
+    trees, aims, _, table = tree_arrays(problem, ensemble, ties=True)
+    new, needed, run = np.ascontiguousarray(found.numpy()), np.empty(len(found), dtype=np.int64), ready_checks()
+
+    def room() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return np.empty(most, dtype=np.int64), np.empty(new.shape[1]), np.empty(len(trees.base))
+
+    over_rows(len(problem), lambda a, b, work: run(trees, aims, table.rows, new, a, b, most, needed, *work), room)
+    return needed == NEEDED, needed == UNSURE
+
+
 def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
     """The trees, goal (see `aims_of`), columns and rows of a problem."""
     rows, _, _, free = problem.cells
@@ -181,4 +199,23 @@ def ready_steady() -> MachineCode:
         return MachineCode(steady_rows, *given, kept=(0, 2, len(given) - 1))
 
 
-__all__ = ["COMPLETE", "polish_trees", "search_from", "search_trees", "steady_trees", "tree_arrays"]
+@cache
+def ready_checks() -> MachineCode:
+    """The same for the checks of answers."""
+    trees, aims, _, table, _ = smallest()
+    with compiling("checks of answers of trees"):
+        room = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
+        return MachineCode(
+            need_every_change, trees, aims, table.rows, table.rows, 0, 0, 1, room[0][:0], *room, kept=(0,)
+        )
+
+
+__all__ = [
+    "COMPLETE",
+    "need_every_change_trees",
+    "polish_trees",
+    "search_from",
+    "search_trees",
+    "steady_trees",
+    "tree_arrays",
+]
