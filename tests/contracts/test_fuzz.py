@@ -18,7 +18,11 @@ from fuzz_cases import FAMILIES, Case, case_of
 from fuzz_parts import codes, question, sequential, table
 from fuzz_review import Model, Report, answer_problems, check_proof, question_of, review, tried
 from grace import datasets, training
+from grace.models.relu import ReluNetwork
 from grace.problem.goal import Against
+from grace.problem.problem import Problem
+from grace.proofs.compiled.aims import aims_of
+from grace.proofs.compiled.rows import Aims
 from subsets import first
 
 SEEDS = 6
@@ -149,12 +153,15 @@ def test_false_words_are_objected_to() -> None:
 
 def test_no_class_to_win_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proofs for which nothing was bounded, as the class asked for is the row's own."""
-    winners = Against.winners
 
-    def without_own(self: Against, scores: torch.Tensor) -> torch.Tensor:
-        return winners(self, scores) & ~nn.functional.one_hot(scores.argmax(dim=1), scores.shape[1]).bool()
+    def without_own(problem: Problem, network: ReluNetwork) -> Aims:
+        aims = aims_of(problem, network)
+        if not isinstance(problem.goal, Against):
+            return aims
+        own = problem.scores(problem.rows).argmax(dim=1) == problem.goal.wanted
+        return aims._replace(constant=np.where(own.numpy()[:, None], -1e9, aims.constant))
 
-    monkeypatch.setattr(Against, "winners", without_own)
+    monkeypatch.setattr("grace.proofs.compiled.aims_of", without_own)
     total = Report()
     for seed in range(12):
         total.add(checked(case_of("confident", seed)))

@@ -37,10 +37,6 @@ class Goal(ABC):
         moved: Goal = to_device(self, device)
         return moved
 
-    @abstractmethod
-    def winners(self, scores: Tensor) -> Tensor:
-        """Which classes (n, classes) would count as an answer."""
-
     def of_targets(self, per_class: Tensor) -> Tensor:
         """From a value per class (n, ..., classes) those of the alternatives."""
         return per_class
@@ -213,10 +209,6 @@ class Flip(ClassGoal):
         own = self.original.reshape(-1, *[1] * (scores.dim() - 1))
         return surplus(scores, self.confidence, self.shift).masked_fill(classes == own, -torch.inf)
 
-    def winners(self, scores: Tensor) -> Tensor:
-        classes = torch.arange(scores.shape[1], device=scores.device)
-        return classes != self.original[:, None]
-
     def winner_and_rival(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
         classes = alternative
         if classes is None:
@@ -253,10 +245,6 @@ class Against(ClassGoal):
         index = self.wanted.reshape(-1, *[1] * (scores.dim() - 1)).expand(*scores.shape[:-1], 1)
         return surplus(scores, self.confidence, self.shift).gather(-1, index)
 
-    def winners(self, scores: Tensor) -> Tensor:
-        classes = torch.arange(scores.shape[1], device=scores.device)
-        return classes == self.wanted[:, None]
-
     def winner_and_rival(self, scores: Tensor, alternative: Tensor | None = None) -> tuple[Tensor, Tensor]:
         return self.wanted[:, None], rivals(scores, self.wanted[:, None])  # the one alternative
 
@@ -287,9 +275,6 @@ class Between(Goal):
         low, high = (end.reshape(-1, *[1] * (scores.dim() - 1)) for end in (self.low, self.high))
         return torch.minimum(scores - low, high - scores) / self.scale
 
-    def winners(self, scores: Tensor) -> Tensor:
-        return torch.ones_like(scores, dtype=torch.bool)
-
     def select(self, index: Tensor) -> Between:
         return Between(self.low[index], self.high[index], self.scale)
 
@@ -307,9 +292,6 @@ class AllModelsGoal(Goal):
 
     def of_targets(self, per_class: Tensor) -> Tensor:
         return self.goal.of_targets(per_class)
-
-    def winners(self, scores: Tensor) -> Tensor:
-        return self.goal.winners(scores.reshape(len(scores), self.models, -1)[:, 0])
 
     def select(self, index: Tensor) -> AllModelsGoal:
         return AllModelsGoal(self.goal.select(index), self.models)

@@ -274,8 +274,5 @@ class RuleGoal(Goal):
     def of_targets(self, per_class: Tensor) -> Tensor:
         return self.goal.of_targets(per_class)
 
-    def winners(self, scores: Tensor) -> Tensor:
-        return self.goal.winners(scores[..., :-1])
-
     def select(self, index: Tensor) -> RuleGoal:
         return RuleGoal(self.goal.select(index))

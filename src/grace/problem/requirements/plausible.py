@@ -118,9 +118,6 @@ class PlausibilityGoal(Goal):
     def of_targets(self, per_class: Tensor) -> Tensor:
         return self.goal.of_targets(per_class)
 
-    def winners(self, scores: Tensor) -> Tensor:
-        return self.goal.winners(scores[..., : -self.classes])
-
     def select(self, index: Tensor) -> PlausibilityGoal:
         return PlausibilityGoal(self.goal.select(index), self.classes)
 
