@@ -100,6 +100,7 @@ def answered(explainer: grace.Explainer, frame: pd.DataFrame, seconds: float, as
 
 def proven(explainer: grace.Explainer, frame: pd.DataFrame, limits: Limits, asked: Line) -> Line:
     """Proofs: that no fewer features do (of a miss: that none do), and how near an answer with them could be."""
+    explained(explainer, frame.head(1), prove=True, budget=limits.budget, **asked)  # fills caches
     parts, begun, step = [], time.perf_counter(), 2 * torch.get_num_threads()
     for start in range(0, len(frame), step):
         some = frame.iloc[start : start + step]
