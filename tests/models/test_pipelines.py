@@ -256,14 +256,74 @@ def test_missing_categories_are_a_category() -> None:
     assert (batch.contrast.isna() == frame.head(20).isna()).all(axis=None)
 
 
+def with_missing_numbers() -> pd.DataFrame:
+    return with_gaps().assign(
+        income=FRAME["income"].where(np.arange(N) % 4 > 0), age=FRAME["age"].where(np.arange(N) % 7 > 0)
+    )
+
+
+FILLED: dict[str, Any] = {
+    "mean": SimpleImputer(),
+    "constant": SimpleImputer(strategy="constant", fill_value=-3.0),
+    "flagged": SimpleImputer(strategy="median", add_indicator=True),
+}
+LAST: dict[str, Any] = {"line": LogisticRegression(), "perceptron": MLP, "several": LogisticRegression()}
+
+
 @pytest.mark.quick
-def test_missing_numbers_are_left_to_the_pipeline() -> None:
-    frame = FRAME.assign(income=FRAME["income"].where(np.arange(N) % 4 > 0))
-    model = fitted(LogisticRegression(), gap_front(), frame)
+@pytest.mark.parametrize("filled", FILLED)
+@pytest.mark.parametrize("last", LAST)
+def test_missing_numbers_are_filled_in_by_the_layers(filled: str, last: str) -> None:
+    frame, target = with_missing_numbers(), THREE if last == "several" else GOOD
+    labels = make_pipeline(SimpleImputer(strategy="constant", fill_value="?"), OneHotEncoder(handle_unknown="ignore"))
+    model = fitted(LAST[last], front(labels, make_pipeline(FILLED[filled], StandardScaler())), frame, target)
     explainer = explainer_of(model, frame)
-    assert isinstance(explainer.model, Predictor)
-    batch = explainer.explain(frame.head(20))
-    assert (model.predict(batch.contrast)[batch.success] == batch.contrast_class[batch.success]).all()
+    network = relu_network(explainer.model)
+    assert network is not None
+    assert set(network.missing) == {explainer.schema.index("age"), explainer.schema.index("income")}
+    np.testing.assert_allclose(explainer.model.predict_proba(frame), model.predict_proba(frame), atol=1e-9)
+    encoded = torch.as_tensor(explainer.schema.encode(frame))
+    torch.testing.assert_close(network.scores(encoded), explainer.model.scores(encoded), rtol=0, atol=1e-9)
+    for method in ("search", "gradient", "local"):
+        batch = explainer.explain(frame.head(30), method=method, prove=method == "search")
+        hits = batch.success
+        assert hits.any()
+        assert (model.predict(batch.contrast)[hits] == batch.contrast_class[hits]).all()
+        assert (batch.contrast.isna() == frame.head(30).isna()).all(axis=None)
+        assert "does not compute" not in str(batch[0])
+
+
+@pytest.mark.quick
+def test_rows_with_missing_numbers_are_those_with_what_is_filled_in() -> None:
+    """Of a row that is filled in by hand, with the column frozen, the answers and proofs are the same."""
+    frame = with_missing_numbers()
+    model = fitted(MLP, gap_front(), frame)
+    explainer = explainer_of(model, frame)
+    rows = frame[frame["income"].isna() & frame["age"].notna()].head(12)
+    filled = rows.assign(income=frame["income"].mean())
+    first = explainer.explain(rows, prove=True, frozen=["income"])
+    second = explainer.explain(filled, prove=True, frozen=["income"])
+    others = [c for c in frame if c != "income"]
+    pd.testing.assert_frame_equal(first.contrast[others], second.contrast[others])
+    assert first.success.tolist() == second.success.tolist()
+    assert first.answers.proof.tolist() == second.answers.proof.tolist()
+    np.testing.assert_allclose(first.answers.nearest, second.answers.nearest, rtol=1e-6)
+
+
+@pytest.mark.quick
+def test_what_is_required_of_rows_with_missing_numbers() -> None:
+    frame = with_missing_numbers()
+    model = fitted(LogisticRegression(), gap_front(), frame)
+    other = fitted(LogisticRegression(C=0.05), gap_front(), frame)
+    explainer = explainer_of(model, frame)
+    rule = grace.rules.at_most("age", "income", offset=60)
+    for asked in ({"robust": [other]}, {"plausible": True}, {"rules": [rule]}):
+        batch = explainer.explain(frame.head(12), **asked)
+        hits = batch.success
+        assert hits.any(), asked
+        assert (model.predict(batch.contrast)[hits] == batch.contrast_class[hits]).all()
+        if "robust" in asked:
+            assert (other.predict(batch.contrast)[hits] == batch.contrast_class[hits]).all()
 
 
 @pytest.mark.quick
@@ -334,7 +394,10 @@ def in_single_precision() -> pd.DataFrame:
 
 BLACK_BOXES: dict[str, Any] = {
     "a logarithm": lambda: (front(scaler=make_pipeline(FunctionTransformer(np.log1p), StandardScaler())), FRAME),
-    "bins": lambda: (front(scaler=KBinsDiscretizer(3, strategy="uniform")), FRAME),
+    "bins and a number": lambda: (
+        ColumnTransformer([("b", KBinsDiscretizer(3), ["age"]), ("n", StandardScaler(), ["income"])]),
+        FRAME,
+    ),
     "clipped": lambda: (front(scaler=MinMaxScaler(clip=True)), FRAME),
     "components": lambda: (front(scaler=PCA(2)), FRAME),
     "single precision": lambda: (front(), in_single_precision()),

@@ -2,7 +2,8 @@
 
 Linear rules of the form a <= b cut intervals out of the line of a feature, ellipsoids of typical rows do, and several
 networks have a line each. What is no such thing has the search on tensors: features that follow others, by regression
-or by a rule, implications, functions of a user, models that are no ReLU networks, and a GPU.
+or by a rule, implications, functions of a user, numbers that may be missing, models that are no ReLU networks, and a
+GPU.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def serves(problem: Problem) -> Served | None:
     if not wrapped or not problem.rows.is_cpu or not isinstance(goal, Flip | Against | Between):
         return None
     networks = [relu_network(m) for m in models]
-    known = [network for network in networks if network is not None]
+    known = [network for network in networks if network is not None and not network.missing]
     if len(known) < len(models):
         return None
     return Served(models[0], known, order, goal, consequences, plausible)

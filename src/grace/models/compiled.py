@@ -65,7 +65,7 @@ class Layers(NamedTuple):
 
     first: Floats  # (features, h) weights of the numbers
     bias: Floats  # (h,)
-    tables: Floats  # (entries, h) of all categories, one table after another
+    tables: Floats  # (entries, h) of all categories, one table after another, and of missing numbers
     begins: Ints  # (features,) where the table of each begins, -1 for a number
     widths: Ints  # (H + 1,) units of the hidden layers and scores
     units: Ints  # (H + 2,) where the units of each layer begin; the last is their number
@@ -78,6 +78,8 @@ class Layers(NamedTuple):
     zeros: Floats  # (widest layer,)
     leak: Floats  # (H,) the slope below zero
     steepest: Floats  # (features,) a bound on the slope of any score, or difference of scores, along each number
+    missing: Floats  # (features,) the code of a missing cell of a number, NaN where there is none,
+    gaps: Ints  # (features,) and the entry of `tables` that it adds
     linear: Any = ()  # linear functions of the row, where more is required than a goal; see `methods.compiled.required`
 
 
@@ -87,15 +89,21 @@ def layers_of(
     tables: Mapping[int, Floats],
     later: Sequence[tuple[Floats, Floats]],
     leak: Sequence[float] | None = None,
+    missing: Mapping[int, tuple[float, Floats]] | None = None,
 ) -> Layers:
     """Weights (h, features) and biases of the first layer, a table (categories, h) per category, and weights and biases
-    of the later layers."""
+    of the later layers; of a number that may be missing, the code of that, and what it adds (h,)."""
+    missing = missing or {}
     begins = np.full(weight.shape[1], -1, dtype=np.int64)
     count = 0
     for j, table in tables.items():
         begins[j] = count
         count += len(table)
-    entries = np.concatenate([*tables.values()]) if tables else np.zeros((0, len(bias)))
+    vectors = [vector[None] for _, vector in missing.values()]
+    entries = np.concatenate([np.zeros((0, len(bias))), *tables.values(), *vectors])
+    codes, gaps = np.full(weight.shape[1], np.nan), np.full(weight.shape[1], -1, dtype=np.int64)
+    codes[list(missing)] = [code for code, _ in missing.values()]
+    gaps[list(missing)] = count + np.arange(len(missing))
     widths = np.array([len(bias), *(len(b) for _, b in later)], dtype=np.int64)
     sizes = [w.size for w, _ in later]
     steepest = np.abs(weight)
@@ -118,6 +126,8 @@ def layers_of(
         zeros=np.zeros(widths.max()),
         leak=np.zeros(len(later)) if leak is None else np.asarray(leak, dtype=np.float64),
         steepest=(1 if len(steepest) == 1 else 2) * steepest.max(axis=0),
+        missing=codes,
+        gaps=gaps,
     )
 
 
@@ -129,8 +139,8 @@ def first_layer(net: Layers, row: Floats, values: Floats) -> None:
         out[u] = net.bias[u]
     for j in range(len(row)):
         begin = net.begins[j]
-        if begin >= 0:
-            entry = net.tables[begin + np.int64(row[j])]
+        if begin >= 0 or row[j] == net.missing[j]:
+            entry = net.tables[begin + np.int64(row[j]) if begin >= 0 else net.gaps[j]]
             for u in range(len(out)):
                 out[u] += entry[u]
         elif row[j] != 0.0:

@@ -1,4 +1,4 @@
-"""Rows with each category as a one-hot vector."""
+"""Rows with each category as a one-hot vector, and a column that says where a number is missing."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from grace.schema.features import Categorical
+from grace.schema.features import Categorical, Numeric
 from grace.schema.schema import Schema
 
 
 @dataclass(frozen=True)
 class OneHot:
-    """Encoded rows as inputs of layers: the numbers, then for every category a 1 among zeros."""
+    """Encoded rows as inputs of layers: the numbers, 0 where they are missing; for every category a 1 among zeros; then
+    for every number that may be missing whether it is."""
 
     numeric: tuple[int, ...]
     categories: tuple[tuple[int, int], ...]
     """Each categorical feature, and how many categories it has."""
+    missing: tuple[tuple[int, float], ...] = ()
+    """Each number that may be missing, and the code that stands for a missing cell."""
 
     @classmethod
     def of(cls, schema: Schema) -> OneHot:
-        pairs = enumerate(schema.features)
+        pairs = list(enumerate(schema.features))
         counts = {j: len(f.categories) for j, f in pairs if isinstance(f, Categorical)}
-        return cls(tuple(j for j in range(len(schema)) if j not in counts), tuple(counts.items()))
+        missing = tuple((j, f.missing_code) for j, f in pairs if isinstance(f, Numeric) and f.gaps)
+        return cls(tuple(j for j in range(len(schema)) if j not in counts), tuple(counts.items()), missing)
 
     @property
     def width(self) -> int:
-        return len(self.numeric) + sum(count for _, count in self.categories)
+        return len(self.numeric) + sum(count for _, count in self.categories) + len(self.missing)
 
     @property
     def blocks(self) -> dict[int, slice]:
@@ -38,7 +42,20 @@ class OneHot:
             start += count
         return out
 
+    @property
+    def gaps(self) -> dict[int, int]:
+        """Where it stands whether each number is missing that may be."""
+        start = self.width - len(self.missing)
+        return {j: start + place for place, (j, _) in enumerate(self.missing)}
+
     def __call__(self, rows: Tensor) -> Tensor:
-        parts = [rows[:, list(self.numeric)]]
+        numbers = rows
+        absent = {j: rows[:, j] == code for j, code in self.missing}
+        if absent:
+            numbers = rows.clone()
+            for j, flags in absent.items():
+                numbers[:, j] = torch.where(flags, 0.0, rows[:, j])
+        parts = [numbers[:, list(self.numeric)]]
         parts += [torch.nn.functional.one_hot(rows[:, j].long(), n).to(rows.dtype) for j, n in self.categories]
+        parts += [flags[:, None].to(rows.dtype) for flags in absent.values()]
         return torch.cat(parts, dim=1)

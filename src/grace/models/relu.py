@@ -35,7 +35,7 @@ ROUNDING = 1e-12  # and relative to the terms they are sums of
 
 @dataclass(frozen=True)
 class ReluNetwork:
-    """z = weight x + bias + one table entry per category; then ReLU and the later layers."""
+    """z = weight x + bias + one table entry per category, and per missing number; then ReLU and the later layers."""
 
     weight: Tensor  # (h, features); 0 for categories
     bias: Tensor  # (h,)
@@ -43,14 +43,27 @@ class ReluNetwork:
     later: tuple[tuple[Tensor, Tensor], ...]  # weights and biases of the other layers
     embedded: Mapping[int, Tensor] = field(default_factory=dict)
     """feature -> (coordinates, h): where a category is read as a vector, as in `Space`, the weights of that vector"""
+    missing: Mapping[int, tuple[float, Tensor]] = field(default_factory=dict)
+    """number -> the code of a missing cell, and what that adds (h,) instead of a multiple of the code"""
     kernels: dict[str, bool] = field(default_factory=dict, compare=False)  # which of them were tried, and run here
 
     def first(self, rows: Tensor) -> Tensor:
         """The first layer before its ReLU."""
-        z = rows @ self.weight.T + self.bias
+        z = self.present(rows) @ self.weight.T + self.bias
         for j, table in self.tables.items():
             z = z + table[rows[:, j].long()]
+        for j, (code, vector) in self.missing.items():
+            z = z + (rows[:, [j]] == code) * vector
         return z
+
+    def present(self, rows: Tensor) -> Tensor:
+        """The rows with 0 for missing numbers."""
+        if not self.missing:
+            return rows
+        out = rows.clone()
+        for j, (code, _) in self.missing.items():
+            out[:, j] = torch.where(rows[:, j] == code, 0.0, rows[:, j])
+        return out
 
     def rest(self, z: Tensor) -> Tensor:
         """Scores from the first layer before its ReLU, which is overwritten."""
@@ -65,9 +78,11 @@ class ReluNetwork:
         """Whether these are the scores of the rows: in numpy, which has less overhead for a few rows."""
         weight, bias, tables, places, begins, later = self._arrays
         x, own = rows.numpy(), scores.numpy()
-        z = x @ weight + bias
+        z = self.present(rows).numpy() @ weight + bias
         if len(places):
             z += tables[x[:, places].astype(np.int64) + begins].sum(axis=1)
+        for j, (code, vector) in self.missing.items():
+            z += (x[:, [j]] == code) * vector.numpy()
         for matrix, offset in later:
             z = np.maximum(z, 0) @ matrix + offset
         return bool((np.abs(z - own) <= CLOSE * (1 + np.abs(own))).all())
@@ -83,16 +98,18 @@ class ReluNetwork:
 
     def mass(self, rows: Tensor) -> Tensor:
         """The sum of the absolute values of all terms of each score, to which rounding is proportional."""
-        z = rows.abs() @ self.weight.abs().T + self.bias.abs()
+        z = self.present(rows).abs() @ self.weight.abs().T + self.bias.abs()
         for j, table in self.tables.items():
             z = z + table[rows[:, j].long()].abs()
+        for _, vector in self.missing.values():
+            z = z + vector.abs()
         for weight, bias in self.later:
             z = z @ weight.abs().T + bias.abs()
         return z
 
     def packed(self, device: torch.device) -> GpuLayout | None:
         """The network for the kernels, where they serve."""
-        return self._packed if usable(device) else None
+        return self._packed if usable(device) and not self.missing else None
 
     @cached_property
     def _packed(self) -> GpuLayout | None:
@@ -110,7 +127,8 @@ class ReluNetwork:
             return self
         tables, embedded = ({j: t.cpu() for j, t in part.items()} for part in (self.tables, self.embedded))
         later = tuple((weight.cpu(), bias.cpu()) for weight, bias in self.later)
-        return ReluNetwork(self.weight.cpu(), self.bias.cpu(), tables, later, embedded)
+        missing = {j: (code, vector.cpu()) for j, (code, vector) in self.missing.items()}
+        return ReluNetwork(self.weight.cpu(), self.bias.cpu(), tables, later, embedded, missing)
 
     @cached_property
     def compiled(self) -> Layers:
@@ -121,7 +139,9 @@ class ReluNetwork:
         if len(bias) == 2:
             weight, bias = weight[1:] - weight[:1], bias[1:] - bias[:1]
         tables = {j: table.cpu().numpy() for j, table in self.tables.items()}
-        return layers_of(self.weight.cpu().numpy(), self.bias.cpu().numpy(), tables, [*hidden, (weight, bias)])
+        missing = {j: (code, vector.cpu().numpy()) for j, (code, vector) in self.missing.items()}
+        first = self.weight.cpu().numpy(), self.bias.cpu().numpy(), tables
+        return layers_of(*first, [*hidden, (weight, bias)], missing=missing)
 
 
 def relu_network(model: Model) -> ReluNetwork | None:
@@ -177,7 +197,10 @@ def _of_group(model: Grouped) -> ReluNetwork | None:
     embedded = dict(tables)  # the coordinates of a group are its columns
     tables |= {j: inner.tables[p[0]] for j, p in enumerate(places) if len(p) == 1 and p[0] in inner.tables}
     embedded |= {j: inner.embedded[p[0]] for j, p in enumerate(places) if len(p) == 1 and p[0] in inner.embedded}
-    return ReluNetwork(weight, inner.bias, tables, inner.later, embedded)
+    missing = {j: inner.missing[p[0]] for j, p in enumerate(places) if len(p) == 1 and p[0] in inner.missing}
+    if len(missing) < len(inner.missing):  # of a column within a group
+        return None
+    return ReluNetwork(weight, inner.bias, tables, inner.later, embedded, missing)
 
 
 def _of_layout(layout: Layout, features: int) -> ReluNetwork:
@@ -218,7 +241,8 @@ def _of_sequential(module: nn.Sequential, model: TorchModel, features: int) -> R
         numeric = list(model.encode.numeric)
         full = weight.new_zeros(len(weight), features)
         full[:, numeric] = weight[:, : len(numeric)]
-        return _with_hidden_layer(ReluNetwork(full, bias, tables, tuple(layers[1:]), dict(tables)))
+        missing = {j: (code, weight[:, model.encode.gaps[j]].contiguous()) for j, code in model.encode.missing}
+        return _with_hidden_layer(ReluNetwork(full, bias, tables, tuple(layers[1:]), dict(tables), missing))
     assert model.schema is not None
     tables = {}
     for j, feature in enumerate(model.schema.features):
@@ -297,4 +321,5 @@ def _with_hidden_layer(network: ReluNetwork) -> ReluNetwork:
         {j: torch.cat([table, -table], dim=1) for j, table in network.tables.items()},
         ((torch.cat([eye, -eye], dim=1), torch.zeros_like(network.bias)),),
         {j: torch.cat([block, -block], dim=1) for j, block in network.embedded.items()},
+        {j: (code, torch.cat([vector, -vector])) for j, (code, vector) in network.missing.items()},
     )

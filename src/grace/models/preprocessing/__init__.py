@@ -5,6 +5,7 @@ columns        such a column as a function of one original cell: affine, monoton
 transformers   what each transformer of scikit-learn does to columns
 thresholds     where a monotone function crosses a threshold, to the last bit
 calibration    calibrated probabilities on top of an estimator
+first_layer    what each feature adds to a first layer behind preprocessing
 layers         linear models and perceptrons behind preprocessing, as layers on the features of a schema
 """
 

@@ -1,8 +1,9 @@
 """Linear models and perceptrons behind preprocessing, as layers on the features that people see.
 
 A number that is only scaled is folded into the weights of the first layer. Of a category, every value is sent through
-the pipeline, and what arrives at the first layer is a table. Numbers that are changed in another way, missing numbers
-that are filled in, and columns of single precision are not read: the model stays a black box.
+the pipeline, and what arrives at the first layer is a table; so is a missing cell of a number that the pipeline fills
+in. Numbers that are changed in another way, and columns of single precision, are not read: the model stays a black box,
+unless it is linear and its numbers are bins (see `grace.models.trees.step_functions`).
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from grace.models.one_hot import OneHot
 from grace.models.predictor import Predictor, one_thread_if_small
 from grace.models.preprocessing.calibration import read_calibration
 from grace.models.preprocessing.columns import AFFINE, STEPS
+from grace.models.preprocessing.first_layer import FirstLayer
 from grace.models.preprocessing.reading import Preprocessing, read_preprocessing
 from grace.models.preprocessing.transformers import untouched
 from grace.models.threshold import Cutoffs
 from grace.models.to_torch import Layers, SameDecisions, estimator_layers, module, probabilities_missing
 from grace.models.torch import TorchModel
 from grace.schema.columns import is_temporal
-from grace.schema.features import Floats, Numeric, columns_of, plain
+from grace.schema.features import Floats, Numeric, plain
 from grace.schema.low_precision import is_low_precision
-from grace.schema.schema import Schema
 
 
 def read_layers(
@@ -45,7 +46,7 @@ def read_layers(
             if found is None or not _same_classes(model, asked, found[0]):
                 return None
             layers, activation, preprocessing = found
-            folded = _folded(layers[0], preprocessing, asked, schema, rows)
+            folded = _folded(FirstLayer(*layers[0], preprocessing, asked, rows))
     except Exception:  # whatever a pipeline raises on a category or a row that it does not take
         return None
     if folded is None:
@@ -55,7 +56,7 @@ def read_layers(
     out = TorchModel(
         module(layers, activation),
         asked.classes,
-        encode=encode if encode.categories else None,
+        encode=encode if encode.categories or encode.missing else None,
         outputs="logits",
         schema=schema,
         task=asked.task,
@@ -106,47 +107,34 @@ def _same_classes(model: Any, asked: Predictor, layers: Layers) -> bool:
     return not permuted and (outputs == wanted or (outputs == 1 and wanted == 2))
 
 
-def _folded(
-    first: tuple[Floats, Floats], preprocessing: Preprocessing, asked: Predictor, schema: Schema, rows: Floats
-) -> tuple[Floats, Floats] | None:
+def _folded(first: FirstLayer) -> tuple[Floats, Floats] | None:
     """The first layer, weights (inputs, units) and biases, on rows as `OneHot` gives them instead of the inputs of the
     estimator; None if a feature is not read."""
-    weight, bias = first
-    if len(weight) != len(preprocessing.columns) or len(schema.columns) != preprocessing.width:
+    if not first.fits:
         return None
-    place = {name: p for p, name in enumerate(preprocessing.names or schema.columns)}
+    schema, weight, bias = first.schema, first.weight, first.bias
     encode = OneHot.of(schema)
     out = np.zeros((encode.width, weight.shape[1]))
-    sample = preprocessing.transform(asked.given(rows))
     for j, block in encode.blocks.items():
-        made = _made(preprocessing, schema, place, j)
-        count = block.stop - block.start
-        every = np.repeat(rows[:1], count, axis=0)
-        every[:, j] = np.arange(count)
-        values = preprocessing.transform(asked.given(every))[:, made]
-        out[block] = values @ weight[made]
+        out[block] = first.added(j, np.arange(block.stop - block.start))
     for at, j in enumerate(encode.numeric):
-        feature = schema.features[j]
+        feature, columns = schema.features[j], first.columns(j)
         assert isinstance(feature, Numeric)
-        made = _made(preprocessing, schema, place, j)
-        if len(made) and (feature.gaps or is_low_precision(feature) or is_temporal(feature)):
+        if columns and (is_low_precision(feature) or is_temporal(feature)):
             return None
-        for c in made:
-            column = preprocessing.columns[c]
+        known = 0.0 * bias
+        for c, column in columns:
             if column.kind == AFFINE:
                 out[at] += column.scale * weight[c]
-                bias = bias + column.shift * weight[c]
-            elif column.kind == STEPS and not column.cuts:  # whether the cell is missing, which it is not
-                bias = bias + sample[0, c] * weight[c]
+                known = known + column.shift * weight[c]
+            elif column.kind == STEPS and not column.cuts:  # whether the cell is missing: the same of all that are not
+                known = known + first.made(j, np.array([feature.typical or 0.0]))[0, c] * weight[c]
             else:
                 return None
+        bias = bias + known
+        if j in encode.gaps:  # where the cell is missing, the number counts as 0
+            out[encode.gaps[j]] = first.added(j, np.array([feature.missing_code]))[0] - known
     return out, bias
-
-
-def _made(preprocessing: Preprocessing, schema: Schema, place: dict[str, int], j: int) -> Any:
-    """Which inputs of the estimator are made from a feature, which may be a group of columns."""
-    sources = [place[name] for name in columns_of(schema.features[j])]
-    return np.concatenate([preprocessing.made_from(source) for source in sources])
 
 
 @dataclass(frozen=True)

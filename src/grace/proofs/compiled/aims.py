@@ -74,11 +74,13 @@ def _of_range(problem: Problem, network: ReluNetwork, mass: Tensor, rounding: fl
 
 def size_of_terms(problem: Problem, network: ReluNetwork) -> Tensor:
     """What the terms that are summed up in each score (n, classes) come to at most, within the ranges of the rows."""
-    x = problem.rows.abs()
+    x = network.present(problem.rows).abs()
     farthest = torch.where(problem.free, torch.stack([x, problem.low.abs(), problem.high.abs()]).amax(dim=0), x)
     size = farthest @ network.weight.abs().T + network.bias.abs()
     for table in network.tables.values():
         size = size + table.abs().amax(dim=0)
+    for _, vector in network.missing.values():
+        size = size + vector.abs()
     mass = 1 + SPAN * size
     for weight, bias in network.later:
         mass = 1 + mass @ weight.abs().T + bias.abs()
