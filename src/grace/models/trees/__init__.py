@@ -8,9 +8,11 @@ xgboost_reader    XGBoost
 lightgbm_reader   LightGBM
 catboost_reader   CatBoost
 additive_reader   explainable boosting machines of interpret
+step_functions    linear models of bins and categories
 own_classes       whether a model is of a class of its library, unchanged
 assembly          puts nodes together, from leaves and from other nodes
 reference         what nodes predict, in plain numpy
-binding           nodes on the features of a schema, through the preprocessing in front of them
+binding           nodes on the features of a schema, through the preprocessing in front of them; single_cuts replaces
+                  splits that cut a number several times
 ensemble          TreeEnsemble: bound trees, their link and their rounding; compiled holds the arrays
 """

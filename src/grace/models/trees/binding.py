@@ -27,6 +27,8 @@ from grace.models.trees.compiled import Trees, trees_of
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.models.trees.nodes import Nodes
 from grace.models.trees.reading import read_trees
+from grace.models.trees.single_cuts import Cuts, with_single_cuts
+from grace.models.trees.step_functions import read_step_functions
 from grace.schema.columns import is_temporal
 from grace.schema.features import Bools, Floats, Numeric, columns_of
 from grace.schema.low_precision import is_low_precision
@@ -63,21 +65,21 @@ def read_ensemble(estimator: Any, asked: Predictor, rows: Floats) -> TreeEnsembl
     try:
         nodes = read_trees(last, _pandas_categories(asked, before, rows))
         if nodes is None:
-            return None
-        ensemble = Binder(nodes, before, asked, schema, rows).ensemble()
-        if calibrated is not None:
-            ensemble = replace(ensemble, calibration=_on_sums(calibrated[1], nodes))
+            ensemble = read_step_functions(last, before, asked, rows)
+        else:
+            ensemble = Binder(nodes, before, asked, schema, rows).ensemble()
     except UnreadableTreesError:
         return None
-    return ensemble if agrees(ensemble, asked, rows) else None
+    if ensemble is not None and calibrated is not None:
+        ensemble = _calibrated(ensemble, calibrated[1])
+    return ensemble if ensemble is not None and agrees(ensemble, asked, rows) else None
 
 
-def _on_sums(calibration: Calibration, nodes: Nodes) -> Calibration:
-    """The calibration, if it is one of the sum, or of the probability, of the second of two classes."""
+def _calibrated(ensemble: TreeEnsemble, calibration: Calibration) -> TreeEnsemble | None:
+    """With the calibration, if it is one of the sum, or of the probability, of the second of two classes."""
     by_sum = calibration.response == "decision_function"
-    if nodes.link == "logistic" or (nodes.link == "probabilities" and len(nodes.base) == 2 and not by_sum):
-        return calibration
-    raise UnreadableTreesError
+    two = ensemble.link == "probabilities" and len(ensemble.trees.base) == 2 and not by_sum
+    return replace(ensemble, calibration=calibration) if two or ensemble.link == "logistic" else None
 
 
 def _pandas_categories(asked: Predictor, before: Preprocessing | None, rows: Floats) -> list[int]:
@@ -99,15 +101,15 @@ class Binder:
     rows: Floats
 
     def ensemble(self) -> TreeEnsemble:
-        nodes, d = self.nodes, len(self.schema)
-        n = len(nodes.column)
+        owner, d = self.owners(), len(self.schema)
+        self.cut = self.divide(owner)
+        nodes, n = self.nodes, len(self.nodes.column)
         self.feature = np.full(n, -1, dtype=np.int64)
         self.threshold, self.members = np.zeros(n), np.full(n, -1, dtype=np.int64)
         self.left, self.right = nodes.left.copy(), nodes.right.copy()
         self.missing_left = nodes.missing_left.copy()
         self.bits: list[Bools] = []
         self.size = 0
-        owner = self.owners()
         used = np.unique(nodes.column[nodes.column >= 0])
         for j in sorted({owner[c] for c in used.tolist()}):
             mine = [c for c in used.tolist() if owner[c] == j]
@@ -136,6 +138,38 @@ class Binder:
         if any(s >= len(names) or names[s] not in feature for s in sources):
             raise UnreadableTreesError
         return {c: feature[names[s]] for c, s in enumerate(sources)}
+
+    def divide(self, owner: dict[int, int]) -> Floats:
+        """Replace nodes that cut a number several times, as those by one of its bins do; see `with_single_cuts`."""
+        several: dict[int, Cuts] = {}
+        for c, j in owner.items():
+            feature = self.schema.features[j]
+            at = np.flatnonzero(self.nodes.column == c)
+            stepped = self.before is not None and self.before.columns[c].kind == STEPS
+            if not stepped or len(at) == 0 or not isinstance(feature, Numeric) or (self.nodes.members[at] >= 0).any():
+                continue
+            edges, left = self.sides(j, c, at)
+            more = np.flatnonzero((left[:, 1:] != left[:, :-1]).sum(axis=1) > 1)
+            if len(more) == 0:
+                continue
+            missing = self.nodes.missing_left[at]
+            if feature.gaps:
+                code = np.array([feature.missing_code])
+                missing = self.goes_left(at, self.inputs(self.with_values(j, code), [c])[:, 0])[:, 0]
+            several |= {int(at[place]): Cuts(edges, left[place], bool(missing[place])) for place in more}
+        found = with_single_cuts(self.nodes, several)
+        if found is None:
+            raise UnreadableTreesError
+        self.nodes, cut = found
+        return cut
+
+    def sides(self, j: int, c: int, at: Ints) -> tuple[Floats, Bools]:
+        """Of nodes on a column with steps, the edges (m,) of the number, and which cells between them go left
+        (N, m + 1)."""
+        assert self.before is not None
+        edges = np.array(self.before.columns[c].edges, dtype=np.float64)
+        tried = np.concatenate([[np.nextafter(edges[0], -np.inf)] if len(edges) else self.rows[:1, j], edges])
+        return edges, self.goes_left(at, self.inputs(self.with_values(j, tried), [c])[:, 0])
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -205,12 +239,13 @@ class Binder:
                 raise UnreadableTreesError
             self.feature[at] = j
             if feature.gaps:
-                self.missing_left[at] = self.goes_left(at, missing[[place]])[:, 0]
+                usual = at[np.isnan(self.cut[at])]
+                self.missing_left[usual] = self.goes_left(usual, missing[[place]])[:, 0]
             column = Column(c, "affine") if self.before is None else self.before.columns[c]
             if column.kind == TABLE:
                 raise UnreadableTreesError
             if column.kind == STEPS:
-                self.steps(j, c, at, column)
+                self.steps(j, c, at)
             else:
                 self.monotone(at, column, _narrowed(feature))
 
@@ -234,17 +269,15 @@ class Binder:
         self.left[at], self.right[at] = self.right[at], self.left[at].copy()
         self.missing_left[at] = ~self.missing_left[at]
 
-    def steps(self, j: int, c: int, at: Ints, column: Column) -> None:
+    def steps(self, j: int, c: int, at: Ints) -> None:
         """A column with steps: each split decides between two ends of the number."""
-        edges = np.array(column.edges, dtype=np.float64)
-        tried = np.concatenate([[np.nextafter(edges[0], -np.inf)] if len(edges) else self.rows[:1, j], edges])
-        values = self.inputs(self.with_values(j, tried), [c])[:, 0]
-        left = self.goes_left(at, values)
-        turns = (left[:, 1:] != left[:, :-1]).sum(axis=1)
-        if (turns > 1).any():
-            raise UnreadableTreesError
-        switch = (left[:, 1:] != left[:, :-1]).argmax(axis=1) if len(edges) else np.zeros(len(at), dtype=np.int64)
-        self.threshold[at] = np.where(turns == 1, edges[switch] if len(edges) else np.inf, np.inf)
+        known = ~np.isnan(self.cut[at])
+        self.threshold[at[known]] = self.cut[at[known]]
+        at = at[~known]
+        edges, left = self.sides(j, c, at)
+        turns = left[:, 1:] != left[:, :-1]
+        first = np.where(turns.any(axis=1), turns.argmax(axis=1), -1) if len(edges) else np.full(len(at), -1)
+        self.threshold[at] = np.append(edges, np.inf)[first]
         falls = ~left[:, 0]  # small numbers go right
         self.turn(at[falls])
 
