@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.preprocessing import Binarizer, KBinsDiscretizer, OneHotEncoder, St
 
 import grace
 from grace.models.predictor import tree_ensemble
-from grace.proofs.certificate import PROVEN
+from grace.proofs.certificate import EXCEPT_TIES, PROVEN
 
 N = 160
 RNG = np.random.default_rng(5)
@@ -56,7 +57,8 @@ def pipeline(bins: str, last: str, frame: pd.DataFrame) -> Any:
     model, target = LAST[last]
     numbers = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), BINS[bins])
     before = ColumnTransformer([("n", numbers, NUMBERS), ("k", OneHotEncoder(), ["job"])])
-    return make_pipeline(before, model).fit(frame, target)
+    with warnings.catch_warnings(action="ignore"):  # of bins of a column that says where cells are missing
+        return make_pipeline(before, model).fit(frame, target)
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -72,16 +74,19 @@ def test_linear_models_of_bins_are_trees(bins: str, last: str, gaps: bool) -> No
     own = model.predict(frame)[:, None] if last == "a number" else model.predict_proba(frame)
     read = ensemble.predicted(ensemble.sums(explainer.schema.encode(frame)))
     np.testing.assert_allclose(read, own, atol=1e-9)
-    against = {"against": grace.above(float(np.quantile(WORTH, 0.8)))} if last == "a number" else {}
+    own = model.predict(frame)
+    least = float(np.quantile(own, 0.7)) if last == "a number" else np.inf
+    against = {"against": grace.above(least)} if last == "a number" else {}
     batch = explainer.explain(frame.head(12), prove=True, **against)
     hits = batch.success
     assert hits.any()
     after = model.predict(batch.contrast)
     if last == "a number":
-        assert (after[hits] >= np.quantile(WORTH, 0.8)).all()
+        assert (after[hits] >= least).all()
     else:
         assert (after[hits] == batch.contrast_class[hits]).all()
-    assert (batch.answers.proof == PROVEN).all()
+    asked = own[:12] < least if last == "a number" else np.ones(12, dtype=bool)
+    assert np.isin(batch.answers.proof[asked], [PROVEN, EXCEPT_TIES]).all()
 
 
 def candidates(explainer: grace.Explainer, name: str) -> list[Any]:
@@ -97,22 +102,24 @@ def candidates(explainer: grace.Explainer, name: str) -> list[Any]:
     return [low, *cuts[(low < cuts) & (cuts <= high)]]
 
 
-@pytest.mark.parametrize("bins", ["one-hot", "ordinal"])
-def test_no_answer_has_fewer_changes(bins: str) -> None:
+@pytest.mark.parametrize(("bins", "confidence"), [("one-hot", 0.0), ("ordinal", 0.9)])
+def test_no_answer_has_fewer_changes(bins: str, confidence: float) -> None:
     model = pipeline(bins, "two classes", FRAME)
     explainer = grace.Explainer(model, FRAME, gamma=1.0, domain="minmax", max_features=4)
     values = {name: candidates(explainer, name) for name in FRAME}
     every = pd.DataFrame(list(itertools.product(*values.values())), columns=list(FRAME))
-    decided = model.predict(every)
+    decided = np.where(model.predict_proba(every).max(axis=1) >= confidence, model.predict(every), "")
     rows = FRAME.head(25)
-    batch = explainer.explain(rows)
+    batch = explainer.explain(rows, confidence=confidence)
     met = set()
     for i, (_, row) in enumerate(rows.iterrows()):
         # a value in the cell of the row's own counts as no change
         same = pd.DataFrame({name: cell_of(explainer, name, every[name], row[name]) for name in FRAME})
-        flips = decided != model.predict(rows.iloc[[i]])[0]
+        flips = (decided != model.predict(rows.iloc[[i]])[0]) & (decided != "")
         fewest = (~same).sum(axis=1)[flips].min()
-        assert batch.success[i]
+        assert batch.success[i] == np.isfinite(fewest)
+        if not batch.success[i]:
+            continue
         assert batch.changed.iloc[i].sum() == fewest
         met.add(int(fewest))
     assert len(met) > 1
