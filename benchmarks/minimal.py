@@ -22,6 +22,7 @@ from textwrap import fill
 import numpy as np
 import pandas as pd
 import torch
+from speed import machine
 
 import grace
 from grace import datasets
@@ -251,8 +252,7 @@ def write(out: Path) -> None:
     text = f"""# The search, and what is proven about it
 
 Made by `python benchmarks/minimal.py`, one core per network; {results.seed.nunique()} networks per table,
-K = 5, γ = 0.5. All figures are in [search.csv](search.csv). Proofs were
-timed on a server with 16 cores, half of them in use.
+K = 5, γ = 0.5. All figures are in [search.csv](search.csv). {(out / "search-machine.txt").read_text().strip()}
 
 *Fidelity* is the share of all rows with an answer, *of possible* the share of those not proven to have none. Proofs are
 made on request (`prove=True`). Here a proof is *asked* for rows whose answer changes two features or more and for
@@ -310,6 +310,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs"))
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "search-machine.txt").write_text(machine() + "\n", encoding="utf-8")
     # the long ones first
     names = list(reversed(args.data.split(",")))
     with ProcessPoolExecutor(args.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
