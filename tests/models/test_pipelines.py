@@ -316,8 +316,7 @@ def test_what_is_required_of_rows_with_missing_numbers() -> None:
     model = fitted(LogisticRegression(), gap_front(), frame)
     other = fitted(LogisticRegression(C=0.05), gap_front(), frame)
     explainer = explainer_of(model, frame)
-    rule = grace.rules.at_most("age", "income", offset=60)
-    for asked in ({"robust": [other]}, {"plausible": True}, {"rules": [rule]}):
+    for asked in ({"robust": [other]}, {"plausible": 0.1}, {"rules": ["age <= income + 60"]}):
         batch = explainer.explain(frame.head(12), **asked)
         hits = batch.success
         assert hits.any(), asked
@@ -393,12 +392,15 @@ def in_single_precision() -> pd.DataFrame:
 
 
 BLACK_BOXES: dict[str, Any] = {
-    "a logarithm": lambda: (front(scaler=make_pipeline(FunctionTransformer(np.log1p), StandardScaler())), FRAME),
-    "bins and a number": lambda: (
-        ColumnTransformer([("b", KBinsDiscretizer(3), ["age"]), ("n", StandardScaler(), ["income"])]),
+    "a function of one's own": lambda: (front(scaler=FunctionTransformer(lambda n: n**3)), FRAME),
+    "a number and its logarithm": lambda: (
+        ColumnTransformer([("n", StandardScaler(), NUMBERS), ("log", FunctionTransformer(np.log1p), ["income"])]),
         FRAME,
     ),
-    "clipped": lambda: (front(scaler=MinMaxScaler(clip=True)), FRAME),
+    "bins and the number": lambda: (
+        ColumnTransformer([("b", KBinsDiscretizer(3), ["age"]), ("n", StandardScaler(), NUMBERS)]),
+        FRAME,
+    ),
     "components": lambda: (front(scaler=PCA(2)), FRAME),
     "single precision": lambda: (front(), in_single_precision()),
     "numbers as labels": lambda: (

@@ -18,11 +18,13 @@ from grace.methods.observed import is_scanned, nearest_flips
 from grace.methods.polish import is_compiled, polish, trees_of
 from grace.methods.requirements import serves
 from grace.methods.steady import steadied, steadiness
+from grace.methods.transformed import search_transformed
 from grace.methods.walk import both, gradient, is_compiled_walk
 from grace.problem.cancellation import check_cancelled
 from grace.problem.numpy_or_torch import first_true
 from grace.problem.problem import Problem, positions
 from grace.problem.space import nearly_sorted
+from grace.problem.transformed import is_transformed
 
 BEAM = 8
 TRIED_AFTER_FIRST_LEVEL = 64  # features, by how much each brings alone
@@ -36,6 +38,9 @@ QUARTERINGS = 4
 def search(problem: Problem) -> Tensor:
     """The answer with the fewest features, and of those the nearest, or the nearest steady one; the original row where
     none is found."""
+    if is_transformed(problem):
+        found = search_transformed(problem, search, search_on_tensors)
+        return steady_answers(problem, found) if is_steady(problem) else found
     ensemble = trees_of(problem)
     if not is_compiled(problem) and ensemble is None:
         return search_on_tensors(problem) if serves(problem) is None else search_required(problem)

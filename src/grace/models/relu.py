@@ -22,6 +22,7 @@ from grace.models.gpu_layout import GpuLayout, usable
 from grace.models.grouped import Grouped
 from grace.models.network import FEW, Layout, Network
 from grace.models.one_hot import OneHot
+from grace.models.preprocessing.inputs import TransformedInputs
 from grace.models.scaling import scaling_of
 from grace.models.torch import TorchModel
 from grace.schema.features import Categorical
@@ -177,7 +178,7 @@ def check_layers(model: Model, rows: Tensor) -> None:
 
 
 def _of_torch(model: TorchModel, features: int) -> ReluNetwork | None:
-    if not model.has_plain_layers or model.outputs != "logits":
+    if not model.has_plain_layers or model.outputs != "logits" or isinstance(model.encode, TransformedInputs):
         return None
     module = model.module
     with torch.no_grad():

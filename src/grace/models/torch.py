@@ -17,6 +17,7 @@ from grace.models.base import Margins, Model
 from grace.models.checking import SUM, Origin, check_sums
 from grace.models.network import Layout, Network, Snapshot, is_plain
 from grace.models.one_hot import OneHot
+from grace.models.preprocessing.inputs import TransformedInputs
 from grace.models.threshold import Cutoffs, cutoffs_of
 from grace.schema.features import Value, plain
 from grace.schema.schema import Schema
@@ -219,6 +220,12 @@ class TorchModel(Model):
         other.reads_layers = False
         return other
 
+    def behind(self, encode: Any, schema: Schema) -> TorchModel:
+        """The same module on rows of another schema."""
+        other = self._again()
+        other.encode, other.schema = encode, schema
+        return other
+
     def _again(self) -> TorchModel:
         """A copy that has read nothing of the module yet."""
         other = copy.copy(self)
@@ -267,17 +274,18 @@ class TorchModel(Model):
         for name, value in self.module.state_dict().items():
             digest.update(name.encode())
             digest.update(value.detach().cpu().double().numpy().tobytes())
+        if isinstance(self.encode, TransformedInputs):
+            digest.update(repr(self.encode.functions).encode())
         if self.cutoffs is not None:
             digest.update(repr(self.cutoffs.shifts).encode())
         return digest.hexdigest()
 
     def refresh(self) -> None:
         """Read the module anew, unless its layers are plain and none has changed."""
-        fixed = self.encode is None or isinstance(self.encode, OneHot)  # any other function may change what it does
-        plain, read = (
-            fixed and self.has_plain_layers,
-            (self.module, self.schema, self.outputs, self.cutoffs, self.encode),
-        )
+        # any other function may change what it does
+        fixed = self.encode is None or isinstance(self.encode, OneHot | TransformedInputs)
+        plain = fixed and self.has_plain_layers
+        read = (self.module, self.schema, self.outputs, self.cutoffs, self.encode)
         known = self._snapshot if plain and all(map(is_, read, self._read)) else None
         if known is not None and known.holds(self.module):
             return

@@ -24,7 +24,9 @@ from grace.errors import GraceError
 from grace.models.predictor import tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
 from grace.problem.problem import Problem
+from grace.problem.transformed import is_transformed
 from grace.proofs.host import HOST, on_host
+from grace.proofs.transformed import prove_transformed
 from grace.proofs.verdicts import EXCEPT_TIES, FOUND, OPEN, PROVEN, Verdicts
 
 __all__ = ["EXCEPT_TIES", "FOUND", "OPEN", "PROVEN", "Verdicts", "network_of", "prove"]
@@ -40,6 +42,8 @@ def prove(problem: Problem, most: Tensor, budget: float = 1.0) -> Verdicts:
         from grace.proofs.trees import prove_trees  # numba takes a second to import
 
         return prove_trees(problem, ensemble, most, budget)
+    if is_transformed(problem):
+        return prove_transformed(problem, most, budget, prove)
     network = network_of(problem)
     endless = problem.free & problem.space.is_numeric & ~torch.isfinite(problem.high - problem.low)
     if endless.any():
@@ -60,6 +64,6 @@ def network_of(problem: Problem) -> ReluNetwork:
     if network is None:
         raise GraceError(
             "a proof needs a network of Linear and ReLU layers (trained here, or nn.Sequential whose encode only "
-            "scales), or an ensemble of trees that can be read"
+            "scales), a linear model or perceptron behind preprocessing that can be read, or an ensemble of trees"
         )
     return network

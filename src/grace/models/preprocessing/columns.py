@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from grace.models.preprocessing.formulas import Affine, Composition, Formula
 from grace.models.preprocessing.thresholds import Evaluate, threshold_in_original
 from grace.schema.features import Floats
 
@@ -44,6 +45,8 @@ class Column:
     high: float = LIMIT
     evaluate: Evaluate = field(default=untransformed, compare=False, repr=False)
     """The values of numbers, where the kind is AFFINE or MONOTONE; of STEPS, what is compared with `cuts`."""
+    formula: Composition | None = field(default=Composition(()), compare=False, repr=False)
+    """The same in closed form, if that is known."""
 
     @property
     def settled(self) -> bool:
@@ -56,16 +59,20 @@ class Column:
             return self
         rising = self.rising == (factor > 0)
         after = replace(self, rising=rising, evaluate=Chain(self.evaluate, step))
-        return replace(after, scale=self.scale * factor, shift=self.shift * factor + offset)
+        formula = None if self.formula is None else self.formula.then(Affine(factor, offset))
+        return replace(after, scale=self.scale * factor, shift=self.shift * factor + offset, formula=formula)
 
-    def monotone(self, step: Evaluate, lower: float = -np.inf, upper: float = np.inf) -> Column:
-        """A function of the column that never falls, defined from `lower` to `upper`."""
+    def monotone(
+        self, step: Evaluate, lower: float = -np.inf, upper: float = np.inf, formula: Sequence[Formula] = ()
+    ) -> Column:
+        """A function of the column that never falls, defined from `lower` to `upper`; its parts in closed form, if that
+        is known."""
         if self.settled:
             return self
         low, high = self._within(lower, upper)
-        return replace(
-            self, kind=MONOTONE, scale=1.0, shift=0.0, low=low, high=high, evaluate=Chain(self.evaluate, step)
-        )
+        known = self.formula.then(*formula) if self.formula is not None and formula else None
+        after = replace(self, kind=MONOTONE, scale=1.0, shift=0.0, low=low, high=high, formula=known)
+        return replace(after, evaluate=Chain(self.evaluate, step))
 
     def steps(self, cuts: Sequence[Cut]) -> Column:
         """A function of the column that changes only where the column crosses a threshold."""

@@ -2,8 +2,9 @@
 
 A number that is only scaled is folded into the weights of the first layer. Of a category, every value is sent through
 the pipeline, and what arrives at the first layer is a table; so is a missing cell of a number that the pipeline fills
-in. Numbers that are changed in another way, and columns of single precision, are not read: the model stays a black box,
-unless it is linear and its numbers are bins (see `grace.models.trees.step_functions`).
+in. A logarithm, a power, quantiles or bins of a number are what the layers get of it (see `inputs`); a linear model of
+bins alone is read as trees (`grace.models.trees.step_functions`). Numbers that are changed in another way, and columns
+of single precision, are not read: the model stays a black box.
 """
 
 from __future__ import annotations
@@ -17,19 +18,18 @@ import torch
 
 from grace.models.base import Model
 from grace.models.checking import Origin
-from grace.models.one_hot import OneHot
 from grace.models.predictor import Predictor, one_thread_if_small
 from grace.models.preprocessing.calibration import read_calibration
-from grace.models.preprocessing.columns import AFFINE, STEPS
-from grace.models.preprocessing.first_layer import FirstLayer
+from grace.models.preprocessing.columns import STEPS
+from grace.models.preprocessing.first_layer import FirstLayer, functions_of
+from grace.models.preprocessing.formulas import Bins
+from grace.models.preprocessing.inputs import TransformedInputs
 from grace.models.preprocessing.reading import Preprocessing, read_preprocessing
 from grace.models.preprocessing.transformers import untouched
 from grace.models.threshold import Cutoffs
 from grace.models.to_torch import Layers, SameDecisions, estimator_layers, module, probabilities_missing
 from grace.models.torch import TorchModel
-from grace.schema.columns import is_temporal
 from grace.schema.features import Floats, Numeric, plain
-from grace.schema.low_precision import is_low_precision
 
 
 def read_layers(
@@ -46,17 +46,20 @@ def read_layers(
             if found is None or not _same_classes(model, asked, found[0]):
                 return None
             layers, activation, preprocessing = found
-            folded = _folded(FirstLayer(*layers[0], preprocessing, asked, rows))
+            first = FirstLayer(*layers[0], preprocessing, asked, rows)
+            if not first.fits:
+                return None
+            encode = TransformedInputs(schema, functions_of(first))
+            if len(layers) == 1 and _is_stepped(first, encode):
+                return None
+            layers[0] = _folded(first, encode)
     except Exception:  # whatever a pipeline raises on a category or a row that it does not take
         return None
-    if folded is None:
-        return None
-    layers[0] = folded
-    encode = OneHot.of(schema)
+    plain_inputs = encode.then if encode.then.categories or encode.then.missing else None
     out = TorchModel(
         module(layers, activation),
         asked.classes,
-        encode=encode if encode.categories or encode.missing else None,
+        encode=encode if encode.functions else plain_inputs,
         outputs="logits",
         schema=schema,
         task=asked.task,
@@ -107,33 +110,36 @@ def _same_classes(model: Any, asked: Predictor, layers: Layers) -> bool:
     return not permuted and (outputs == wanted or (outputs == 1 and wanted == 2))
 
 
-def _folded(first: FirstLayer) -> tuple[Floats, Floats] | None:
-    """The first layer, weights (inputs, units) and biases, on rows as `OneHot` gives them instead of the inputs of the
-    estimator; None if a feature is not read."""
-    if not first.fits:
-        return None
-    schema, weight, bias = first.schema, first.weight, first.bias
-    encode = OneHot.of(schema)
-    out = np.zeros((encode.width, weight.shape[1]))
-    for j, block in encode.blocks.items():
-        out[block] = first.added(j, np.arange(block.stop - block.start))
-    for at, j in enumerate(encode.numeric):
-        feature, columns = schema.features[j], first.columns(j)
+def _is_stepped(first: FirstLayer, encode: TransformedInputs) -> bool:
+    """Whether every number that the layer gets is bins: a linear model is then read as trees."""
+    binned = {j for j, function in encode.functions if isinstance(function.formula, Bins)}
+    used = [j for j in encode.then.numeric if any(first.weight[c].any() for c in first.inputs(j).tolist())]
+    return bool(binned) and not used
+
+
+def _folded(first: FirstLayer, encode: TransformedInputs) -> tuple[Floats, Floats]:
+    """The first layer, weights (inputs, units) and biases, on rows as `encode` gives them instead of the inputs of the
+    estimator."""
+    then, bias, functions = encode.then, first.bias, dict(encode.functions)
+    out = np.zeros((then.width, first.weight.shape[1]))
+    for j, block in then.blocks.items():
+        bins = functions[j].formula if j in functions else None
+        codes = np.arange(block.stop - block.start)
+        out[block] = first.bins(j, bins) if isinstance(bins, Bins) else first.added(j, codes)
+    for at, j in enumerate(then.numeric):
+        feature, constant = first.schema.features[j], 0.0 * bias
         assert isinstance(feature, Numeric)
-        if columns and (is_low_precision(feature) or is_temporal(feature)):
-            return None
-        known = 0.0 * bias
-        for c, column in columns:
-            if column.kind == AFFINE:
-                out[at] += column.scale * weight[c]
-                known = known + column.shift * weight[c]
-            elif column.kind == STEPS and not column.cuts:  # whether the cell is missing: the same of all that are not
-                known = known + first.made(j, np.array([feature.typical or 0.0]))[0, c] * weight[c]
-            else:
-                return None
-        bias = bias + known
-        if j in encode.gaps:  # where the cell is missing, the number counts as 0
-            out[encode.gaps[j]] = first.added(j, np.array([feature.missing_code]))[0] - known
+        for c, column in first.columns(j):
+            if column.kind == STEPS:  # whether the cell is missing: the same of all that are not
+                constant = constant + first.made(j, np.array([feature.typical or 0.0]))[0, c] * first.weight[c]
+            elif first.weight[c].any():
+                assert column.formula is not None
+                scale, shift = column.formula.without_last_lines[1:] if j in functions else (column.scale, column.shift)
+                out[at] += scale * first.weight[c]
+                constant = constant + shift * first.weight[c]
+        bias = bias + constant
+        if j in then.gaps:  # where the cell is missing, the number counts as 0
+            out[then.gaps[j]] = first.added(j, np.array([feature.missing_code]))[0] - constant
     return out, bias
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from grace.models.preprocessing.columns import Column, Cut, Step
+from grace.models.preprocessing.formulas import Affine, BoxCox, Clip, Formula, Named, Quantiles, YeoJohnson
 
 Columns = list[Column]
 HUGE = 300.0  # decimal digits up to which powers are taken: beyond it, they overflow
@@ -59,8 +60,19 @@ def _scaled(transformer: Any, inputs: Columns, factors: Any, offsets: Any) -> Co
     return [c.affine(float(factors[j]), float(offsets[j]), Step(transformer, j, j)) for j, c in enumerate(inputs)]
 
 
-def _monotone(transformer: Any, inputs: Columns) -> Columns:
-    return [c.monotone(Step(transformer, j, j)) for j, c in enumerate(inputs)]
+def _clipped(transformer: Any, inputs: Columns, factors: Any, offsets: Any, limits: Sequence[float]) -> Columns:
+    """Columns that are scaled, and then clipped."""
+    lines = [Affine(float(factor), float(offset)) for factor, offset in zip(factors, offsets, strict=True)]
+    ends = Clip(float(limits[0]), float(limits[1]))
+    return [c.monotone(Step(transformer, j, j), formula=(lines[j], ends)) for j, c in enumerate(inputs)]
+
+
+def _quantiles(transformer: Any, inputs: Columns) -> Columns:
+    shares, normal = tuple(transformer.references_.tolist()), transformer.output_distribution == "normal"
+    return [
+        c.monotone(Step(transformer, j, j), formula=[Quantiles(tuple(knots.tolist()), shares, normal)])
+        for j, (c, knots) in enumerate(zip(inputs, transformer.quantiles_.T, strict=True))
+    ]
 
 
 def _centred(transformer: Any, inputs: Columns, centre: Any) -> Columns:
@@ -80,13 +92,13 @@ def _robust(transformer: Any, inputs: Columns) -> Columns:
 
 def _min_max(transformer: Any, inputs: Columns) -> Columns:
     if transformer.clip:
-        return _monotone(transformer, inputs)
+        return _clipped(transformer, inputs, transformer.scale_, transformer.min_, transformer.feature_range)
     return _scaled(transformer, inputs, transformer.scale_, transformer.min_)
 
 
 def _max_abs(transformer: Any, inputs: Columns) -> Columns:
     if getattr(transformer, "clip", False):
-        return _monotone(transformer, inputs)
+        return _clipped(transformer, inputs, 1 / transformer.scale_, 0 * transformer.scale_, (-1, 1))
     return _scaled(transformer, inputs, 1 / transformer.scale_, None)
 
 
@@ -96,7 +108,12 @@ def _power(transformer: Any, inputs: Columns) -> Columns:
         power = float(transformer.lambdas_[j])
         positive = transformer.method == "box-cox"
         most = 10 ** (HUGE / max(abs(power), 0.0 if positive else abs(2 - power), 1.0))
-        out.append(column.monotone(Step(transformer, j, j), 1 / most if positive else -most, most))
+        formula: list[Formula] = [BoxCox(power) if positive else YeoJohnson(power)]
+        if transformer.standardize:
+            scaler = transformer._scaler
+            formula.append(Affine(float(1 / scaler.scale_[j]), float(-scaler.mean_[j] / scaler.scale_[j])))
+        low = 1 / most if positive else -most
+        out.append(column.monotone(Step(transformer, j, j), low, most, formula))
     return out
 
 
@@ -110,7 +127,8 @@ def _function(transformer: Any, inputs: Columns) -> Columns:
         return [c.affine(-1.0, 0.0, Step(transformer, j, j)) for j, c in enumerate(inputs)]
     for known, (lower, upper) in FUNCTIONS.items():
         if function is known:
-            return [c.monotone(Step(transformer, j, j), lower, upper) for j, c in enumerate(inputs)]
+            parts = [Named(known.__name__)]
+            return [c.monotone(Step(transformer, j, j), lower, upper, parts) for j, c in enumerate(inputs)]
     raise UnreadableError("a function that is not known is not read")
 
 
@@ -188,7 +206,7 @@ READERS: dict[str, Callable[[Any, Columns], Columns]] = {
     "MinMaxScaler": _min_max,
     "MaxAbsScaler": _max_abs,
     "RobustScaler": _robust,
-    "QuantileTransformer": _monotone,
+    "QuantileTransformer": _quantiles,
     "PowerTransformer": _power,
     "FunctionTransformer": _function,
     "OneHotEncoder": _one_hot,

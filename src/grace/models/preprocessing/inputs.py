@@ -1,0 +1,105 @@
+"""What a network behind preprocessing gets of the rows that people see: functions of their numbers, and bins of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from grace.models.one_hot import OneHot
+from grace.models.preprocessing.formulas import Bins, Composition
+from grace.schema.features import Categorical, Feature, Numeric
+from grace.schema.schema import Schema
+
+
+@dataclass(frozen=True)
+class Function:
+    """What a network gets of numbers within [low, high]."""
+
+    formula: Composition | Bins
+    low: float
+    high: float
+
+    def of(self, value: float) -> float:
+        """The value of one number."""
+        return float(self.formula(torch.tensor([value], dtype=torch.float64))[0])
+
+    def feature(self, feature: Numeric) -> Feature:
+        """The feature that the network gets: a number, or the place of a bin among all, behind which a missing cell
+        has a place of its own."""
+        spread, typical = feature.spread or 1.0, min(max(feature.typical or 0.0, self.low), self.high)
+        ends = (max(typical - spread / 2, self.low), min(typical + spread / 2, self.high))
+        near, far = sorted(map(self.of, ends))
+        if isinstance(self.formula, Bins):
+            codes = tuple(range(len(self.formula.edges) + 1 + feature.gaps))
+            return Categorical(
+                name=feature.name,
+                categories=codes,
+                never=codes[len(codes) - feature.gaps :],
+                ordered=True,
+                spread=max(1.0, far - near),
+                cost=feature.cost,
+            )
+        share = (ends[1] - ends[0]) / spread
+        own = sorted(self.of(min(max(end, self.low), self.high)) for end in feature.bounds)
+        return Numeric(
+            name=feature.name,
+            gaps=feature.gaps,
+            observed=(own[0], own[1]),
+            spread=(far - near) / share if far > near else 1.0,
+            typical=self.of(typical),
+            integer=False,
+            cost=feature.cost,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedInputs:
+    """Encoded rows of a schema as inputs of layers: some numbers become the values of a function, and then categories
+    become one-hot vectors."""
+
+    schema: Schema
+    functions: tuple[tuple[int, Function], ...]
+
+    @cached_property
+    def inner(self) -> Schema:
+        """The schema of transformed rows."""
+        return self.schema_of(self.schema)
+
+    def schema_of(self, schema: Schema) -> Schema:
+        """The schema of transformed rows, with the costs of another schema of the same features."""
+        features = list(schema.features)
+        for j, function in self.functions:
+            feature = features[j]
+            assert isinstance(feature, Numeric)
+            features[j] = function.feature(feature)
+        return replace(schema, features=tuple(features), rules=())
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return self.then(self.transformed(rows))
+
+    @cached_property
+    def then(self) -> OneHot:
+        """What the layers get of transformed rows."""
+        return OneHot.of(self.inner)
+
+    def transformed(self, rows: Tensor) -> Tensor:
+        """Encoded rows (n, d) with the values of the functions."""
+        out = rows.clone()
+        for j, function in self.functions:
+            out[:, j] = self.values(j, function, rows[:, j])
+        return out
+
+    def values(self, j: int, function: Function, numbers: Tensor) -> Tensor:
+        """The values of a function for numbers (n,) of a feature, of which some may be missing."""
+        feature = self.schema.features[j]
+        assert isinstance(feature, Numeric)
+        if not feature.gaps:
+            return function.formula(numbers)
+        absent = numbers == feature.missing_code
+        known = torch.where(absent, min(max(feature.typical or 0.0, function.low), function.high), numbers)
+        inner = self.inner.features[j]
+        code = len(inner.categories) - 1 if isinstance(inner, Categorical) else inner.missing_code
+        return torch.where(absent, code, function.formula(known))

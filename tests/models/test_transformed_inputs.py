@@ -1,0 +1,348 @@
+"""Linear models and perceptrons that get logarithms, powers, quantiles or bins of numbers: answers and proofs in the
+numbers that people see."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    StandardScaler,
+)
+
+import grace
+from grace.models.preprocessing.formulas import (
+    NAMED,
+    Affine,
+    Bins,
+    BoxCox,
+    Clip,
+    Composition,
+    Formula,
+    Named,
+    Quantiles,
+    YeoJohnson,
+)
+from grace.models.torch import TorchModel
+from grace.problem.transformed import transformed_inputs
+from grace.proofs.certificate import PROVEN
+
+N = 150
+RNG = np.random.default_rng(11)
+FRAME = pd.DataFrame(
+    {
+        "income": RNG.lognormal(3, 0.7, N).round(1),
+        "age": RNG.integers(18, 80, N),
+        "debt": (RNG.lognormal(1, 1, N) * (RNG.random(N) < 0.8)).round(2),
+        "job": RNG.choice(["clerk", "smith", "nurse"], N),
+    }
+)
+VALUE = np.log(FRAME["income"]) - FRAME["age"] / 50 - np.log1p(FRAME["debt"]) / 2 + (FRAME["job"] == "smith")
+VALUE = VALUE + RNG.normal(0, 0.3, N)
+GOOD = np.where(VALUE.median() < VALUE, "yes", "no")
+THREE = np.array(["low", "mid", "high"])[np.digitize(VALUE, VALUE.quantile([0.3, 0.7]))]
+NUMBERS = ["income", "age", "debt"]
+MLP = MLPClassifier((6, 4), max_iter=2000, random_state=0, solver="lbfgs", alpha=1)
+LOG = FunctionTransformer(np.log1p)
+
+FRONTS: dict[str, Any] = {
+    "logarithm": lambda: make_pipeline(LOG, StandardScaler()),
+    "power": lambda: PowerTransformer(),
+    "raw power": lambda: PowerTransformer(standardize=False),
+    "quantiles": lambda: QuantileTransformer(n_quantiles=12),
+    "normal quantiles": lambda: QuantileTransformer(n_quantiles=12, output_distribution="normal"),
+    "clipped": lambda: MinMaxScaler((-1, 2), clip=True),
+    "scaled, then a root": lambda: make_pipeline(MinMaxScaler(clip=True), FunctionTransformer(np.sqrt)),
+    "bins": lambda: KBinsDiscretizer(5, quantile_method="averaged_inverted_cdf"),
+    "numbered bins": lambda: KBinsDiscretizer(4, encode="ordinal", strategy="uniform"),
+    "falling": lambda: make_pipeline(LOG, FunctionTransformer(np.negative), StandardScaler()),
+}
+LAST: dict[str, Any] = {"linear": LogisticRegression(), "perceptron": MLP}
+
+
+def front(numbers: Any, columns: list[str] | None = None) -> ColumnTransformer:
+    others = [c for c in NUMBERS if c not in (columns or NUMBERS)]
+    return ColumnTransformer(
+        [
+            ("t", numbers, columns or NUMBERS),
+            ("n", StandardScaler(), others),
+            ("l", OneHotEncoder(handle_unknown="ignore"), ["job"]),
+        ]
+    )
+
+
+def fitted(last: Any, before: Any, frame: pd.DataFrame = FRAME, target: Any = GOOD) -> Any:
+    with warnings.catch_warnings(action="ignore"):  # of bins without a number
+        return make_pipeline(before, last).fit(frame, target)
+
+
+def explainer_of(model: Any, frame: pd.DataFrame = FRAME, **how: Any) -> grace.Explainer:
+    return grace.Explainer(model, frame, gamma=1.0, domain="minmax", **how)
+
+
+# -- formulas ------------------------------------------------------------------------------------------------
+
+FORMULAS: dict[str, tuple[Formula, float, float]] = {
+    **{name: (Named(name), 0.1 if "log" in name or name == "sqrt" else -5.0, 6.0) for name in NAMED},
+    "affine": (Affine(-2.5, 1.0), -10, 10),
+    **{f"box-cox {p}": (BoxCox(p), 0.05, 50.0) for p in (-1.5, 0.0, 0.3, 2.0)},
+    **{f"yeo-johnson {p}": (YeoJohnson(p), -20.0, 20.0) for p in (-0.5, 0.0, 0.7, 1.0, 2.0, 2.5)},
+    "clip": (Clip(-1.0, 2.0), -1.0, 2.0),
+    "quantiles": (Quantiles((0.0, 1.0, 5.0, 6.0), (0.0, 0.3, 0.6, 1.0), False), 0.0, 6.0),
+    "normal quantiles": (Quantiles((0.0, 1.0, 5.0, 6.0), (0.0, 0.3, 0.6, 1.0), True), 0.01, 5.99),
+    "several": (Composition((Affine(2.0, 3.0), Named("log"), Affine(-1.0, 0.5))), -1.0, 9.0),
+}
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", FORMULAS)
+def test_inverses(name: str) -> None:
+    formula, low, high = FORMULAS[name]
+    numbers = torch.linspace(low, high, 200, dtype=torch.float64)
+    values = formula(numbers)
+    torch.testing.assert_close(formula.inverse(values), numbers, rtol=1e-8, atol=1e-8)
+    slopes = values.diff()
+    assert (slopes > 0).all() or (slopes < 0).all()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("name", [n for n in FORMULAS if "quantile" not in n])
+def test_gradients_are_those_of_small_differences(name: str) -> None:
+    formula, low, high = FORMULAS[name]
+    numbers = torch.linspace(low + 0.011, high - 0.013, 40, dtype=torch.float64, requires_grad=True)
+    (slopes,) = torch.autograd.grad(formula(numbers).sum(), numbers)
+    step = 1e-6
+    with torch.no_grad():
+        differences = (formula(numbers + step) - formula(numbers - step)) / (2 * step)
+    torch.testing.assert_close(slopes, differences, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.quick
+@given(
+    edges=st.lists(st.integers(-20, 20), min_size=1, max_size=6, unique=True),
+    own=st.integers(-25, 25),
+    code=st.integers(0, 6),
+)
+def test_the_nearest_number_of_a_bin(edges: list[int], own: int, code: int) -> None:
+    bins = Bins(tuple(float(e) for e in sorted(edges)))
+    code = min(code, len(edges))
+    found = bins.nearest(torch.tensor([float(code)]), torch.tensor([float(own)], dtype=torch.float64))
+    assert int(bins(found)) == code
+    if int(bins(torch.tensor([float(own)], dtype=torch.float64))) == code:
+        assert float(found) == own
+    else:  # no number between it and the row lies in the bin
+        between = torch.linspace(float(found), own, 50, dtype=torch.float64)
+        assert (bins(between[between != found]) != code).all()
+
+
+# -- layers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("last", LAST)
+@pytest.mark.parametrize("numbers", FRONTS)
+def test_layers_say_what_the_pipeline_says(numbers: str, last: str) -> None:
+    if "bins" in numbers and last == "linear":
+        before = front(FRONTS[numbers](), ["income", "debt"])  # of bins alone, a linear model is read as trees
+    else:
+        before = front(FRONTS[numbers]())
+    target = THREE if numbers in ("logarithm", "bins") else GOOD
+    model = fitted(LAST[last], before, target=target)
+    explainer = explainer_of(model)
+    assert transformed_inputs(explainer.model) is not None
+    np.testing.assert_allclose(explainer.model.predict_proba(FRAME), model.predict_proba(FRAME), atol=1e-9)
+    low, high = explainer.schema.bounds()
+    rng = np.random.default_rng(5)
+    rows = low + rng.random((200, 4)) * (high - low)
+    rows[:, 1], rows[:, 3] = rows[:, 1].round(), rng.integers(0, 3, 200)
+    scores = explainer.model.scores(torch.as_tensor(rows)).softmax(dim=1).numpy()
+    np.testing.assert_allclose(scores, model.predict_proba(explainer.schema.decode(rows)), atol=1e-9)
+    batch = explainer.explain(FRAME.head(20), prove=True)
+    hits = batch.success
+    assert hits.any()
+    assert (model.predict(batch.contrast)[hits] == batch.contrast_class[hits]).all()
+    assert (batch.contrast["age"] == batch.contrast["age"].round()).all()
+    assert batch.calls is None  # no rows were put to a black box
+    alone = explainer.explain(FRAME.iloc[[3]], prove=True)
+    pd.testing.assert_frame_equal(alone.contrast, batch.contrast.iloc[[3]])
+    assert alone.answers.proof[0] == batch.answers.proof[3]
+
+
+@pytest.mark.parametrize("last", LAST)
+@pytest.mark.parametrize("method", ["gradient", "local", "nearest", "deepfool"])
+def test_other_methods(method: str, last: str) -> None:
+    model = fitted(LAST[last], front(FRONTS["power"]()))
+    batch = explainer_of(model).explain(FRAME.head(10), method=method)
+    assert batch.success.any()
+    assert (model.predict(batch.contrast)[batch.success] == batch.contrast_class[batch.success]).all()
+
+
+def test_what_is_asked_beside_a_flip() -> None:
+    model = fitted(MLP, front(FRONTS["logarithm"]()), target=THREE)
+    explainer = explainer_of(model)
+    rows = FRAME.head(15)
+    other = fitted(LogisticRegression(), front(FRONTS["logarithm"]()), target=THREE)
+    was = model.predict(rows)
+    for asked in (
+        {"against": "high"},
+        {"confidence": 0.8, "prove": True},
+        {"prefer": "nearest"},
+        {"among": "steady"},
+        {"n": 3},
+        {"robust": [other]},
+        {"plausible": 0.1},
+        {"rules": ["debt <= income"]},
+        {"frozen": ["income"], "decrease_only": ["debt"], "prove": True},
+    ):
+        batch = explainer.explain(rows, **asked)  # type: ignore[arg-type]
+        hits = batch.success
+        assert hits.any(), asked
+        now = model.predict(batch.contrast)
+        assert (now[hits] == batch.contrast_class[hits]).all()
+        if "against" in asked:
+            assert (now[hits] == "high").all()
+        if "confidence" in asked:
+            assert (model.predict_proba(batch.contrast)[hits].max(axis=1) >= 0.8).all()
+        if "robust" in asked:
+            assert (other.predict(batch.contrast)[hits] == now[hits]).all()
+        if "frozen" in asked:
+            assert (batch.contrast["income"] == rows["income"]).all()
+            assert (batch.contrast["debt"] <= rows["debt"]).all()
+        assert (now[hits & (was != "high")] != was[hits & (was != "high")]).all()
+
+
+def test_numbers() -> None:
+    model = fitted(Ridge(), front(FRONTS["logarithm"]()), target=VALUE)
+    explainer = explainer_of(model)
+    assert transformed_inputs(explainer.model) is not None
+    batch = explainer.explain(FRAME.head(20), against=grace.by(0.8), prove=True)
+    hits = batch.success
+    assert hits.any()
+    assert (model.predict(batch.contrast)[hits] >= model.predict(FRAME.head(20))[hits] + 0.8 - 1e-9).all()
+    assert (batch.answers.proof[hits] == PROVEN).all()
+
+
+# -- missing numbers -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("last", LAST)
+@pytest.mark.parametrize("numbers", ["logarithm", "quantiles", "bins", "numbered bins"])
+def test_missing_numbers_are_filled_in(numbers: str, last: str) -> None:
+    frame = FRAME.assign(
+        income=FRAME["income"].where(np.arange(N) % 4 > 0), age=FRAME["age"].where(np.arange(N) % 7 > 0)
+    )
+    filled = make_pipeline(SimpleImputer(strategy="median"), FRONTS[numbers]())
+    before = ColumnTransformer(
+        [
+            ("t", filled, ["income", "debt"]),
+            ("n", make_pipeline(SimpleImputer(), StandardScaler()), ["age"]),
+            ("l", OneHotEncoder(handle_unknown="ignore"), ["job"]),
+        ]
+    )
+    model = fitted(LAST[last], before, frame)
+    explainer = explainer_of(model, frame)
+    assert transformed_inputs(explainer.model) is not None
+    np.testing.assert_allclose(explainer.model.predict_proba(frame), model.predict_proba(frame), atol=1e-9)
+    rows = frame.head(30)
+    batch = explainer.explain(rows, prove=True)
+    hits = batch.success
+    assert hits.any()
+    assert (model.predict(batch.contrast)[hits] == batch.contrast_class[hits]).all()
+    assert (batch.contrast.isna() == rows.isna()).all(axis=None)
+    assert (batch.answers.proof == PROVEN).any()
+    whole = rows[rows.notna().all(axis=1)].head(5)
+    alone, among = explainer.explain(whole).contrast, explainer.explain(rows).contrast.loc[whole.index]
+    pd.testing.assert_frame_equal(alone, among, check_dtype=False)
+
+
+# -- proofs -----------------------------------------------------------------------------------------------------------
+
+
+def fewest_changes(model: Any, row: pd.DataFrame, values: dict[str, list[Any]]) -> int | None:
+    """The least number of changed columns with which the class changes, by trying everything."""
+    every = pd.DataFrame(list(itertools.product(*values.values())), columns=list(values))
+    flips = model.predict(every) != model.predict(row)[0]
+    return min(((every != row.iloc[0]).sum(axis=1))[flips], default=None)
+
+
+@pytest.mark.parametrize("last", LAST)
+@pytest.mark.parametrize("numbers", FRONTS)
+def test_proofs_agree_with_trying_everything(numbers: str, last: str) -> None:
+    rng = np.random.default_rng(sum(map(ord, numbers + last)))
+    small = pd.DataFrame(
+        {name: rng.integers(0, most, 80) for name, most in (("a", 9), ("b", 6), ("c", 4))}
+        | {"k": rng.choice(list("xy"), 80)}
+    )
+    value = np.log1p(small["a"]) - (small["k"] == "x") * np.sqrt(small["b"]) + small["c"] / 3
+    target = value + rng.normal(0, 0.4, 80) > value.median() + 0.6
+    before = ColumnTransformer(
+        [("t", FRONTS[numbers](), ["a", "b"]), ("n", StandardScaler(), ["c"]), ("l", OneHotEncoder(), ["k"])]
+    )
+    model = fitted(LAST[last], before, small, target)
+    explainer = explainer_of(model, small)
+    assert isinstance(explainer.model, TorchModel)
+    assert transformed_inputs(explainer.model) is not None
+    rows = small.head(25)
+    batch = explainer.explain(rows, prove=True, max_features=4)
+    values = {name: sorted(small[name].unique()) for name in small}
+    decided = 0
+    for i, done in enumerate(batch.success):
+        fewest = fewest_changes(model, rows.iloc[[i]], values)
+        if batch.answers.proof[i] == PROVEN:
+            decided += 1
+            assert done == (fewest is not None)
+            assert not done or batch.changed.iloc[i].sum() == fewest
+        else:  # never worse than what there is
+            assert not done or batch.changed.iloc[i].sum() >= fewest
+        if done and batch.answers.nearest[i] > 0:
+            assert batch.answers.nearest[i] <= batch.answers.distance[i] + 1e-9
+    assert decided >= 20
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("numbers", ["logarithm", "power", "normal quantiles", "numbered bins"])
+def test_no_row_is_nearer_than_is_proven(numbers: str, norm: str) -> None:
+    """Rows on a fine grid over all features that an answer changes: none of another class is nearer than the bound."""
+    model = fitted(MLP, front(FRONTS[numbers]()), target=THREE)
+    explainer = explainer_of(model, distance=norm)
+    rows = FRAME.head(25)
+    batch = explainer.explain(rows, prove=True)
+    low, high = (dict(zip(explainer.schema.names, ends, strict=True)) for ends in explainer.schema.bounds())
+    spread = {f.name: f.spread for f in explainer.schema.features}
+    order = {"l1": 1, "l2": 2, "linf": np.inf}[norm]
+    compared = 0
+    for i in np.flatnonzero(batch.success):
+        changed = [c for c in batch.changed.columns[batch.changed.iloc[i]]]
+        if "job" in changed or batch.answers.nearest[i] <= 0:
+            continue
+        steps = 400 if len(changed) == 1 else 60 if len(changed) == 2 else 14
+        axes = [np.linspace(low[c], high[c], steps) for c in changed]
+        axes = [np.unique(a.round()) if c == "age" else a for a, c in zip(axes, changed, strict=True)]
+        grid = np.array(list(itertools.product(*axes)))
+        tried = pd.concat([rows.iloc[[i]]] * len(grid), ignore_index=True)
+        for k, c in enumerate(changed):
+            tried[c] = grid[:, k].astype(tried[c].dtype)
+        flips = model.predict(tried) != model.predict(rows.iloc[[i]])[0]
+        apart = np.stack([(tried[c] - rows[c].iloc[i]) / spread[c] for c in changed], axis=1)
+        nearest = np.linalg.norm(apart[flips], ord=order, axis=1).min(initial=np.inf)
+        assert batch.answers.nearest[i] <= nearest + 1e-9
+        compared += 1
+    assert compared >= 10
