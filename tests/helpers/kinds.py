@@ -18,8 +18,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.mixture import GaussianMixture
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.svm import SVC
+from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, PowerTransformer, StandardScaler
+from sklearn.svm import SVC, SVR
 from torch import nn
 
 import grace
@@ -40,6 +40,7 @@ GOOD = np.where(MIXED["a"] + MIXED["count"] - 2 + 2 * MIXED["flag"] - MIXED["gra
 DATED = MIXED.assign(since=pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 900, N), unit="D"))
 HOLES = MIXED.assign(a=MIXED["a"].where(RNG.random(N) < 0.8))
 CLASSES = ["no", "yes"]
+CATEGORIES = ["kind", "grade", "flag"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ def fitted(model: Any, frame: pd.DataFrame = NUMBERS, target: Any = YES) -> Call
 def encoded() -> Any:
     words = make_column_selector(dtype_include="category")
     return make_column_transformer((OneHotEncoder(), words), remainder="passthrough")
+
+
+def transformed() -> Any:
+    bins = KBinsDiscretizer(3, strategy="uniform")
+    return make_column_transformer((PowerTransformer(), ["a"]), (bins, ["count"]), (OneHotEncoder(), CATEGORIES))
 
 
 def chance(frame: pd.DataFrame) -> np.ndarray:
@@ -120,10 +126,14 @@ def xgboost() -> tuple[Any, Any]:
     return model.fit(MIXED, (GOOD == "yes").astype(int)), model.predict
 
 
-def catboost() -> tuple[Any, Any]:
+def catboost(frame: pd.DataFrame, target: Any, categories: list[str]) -> Callable[[], tuple[Any, Any]]:
     settings = {"iterations": 15, "depth": 4, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
-    model = pytest.importorskip("catboost").CatBoostClassifier(**settings, cat_features=["kind", "grade", "flag"])
-    return model.fit(MIXED, GOOD), model.predict
+
+    def make() -> tuple[Any, Any]:
+        model = pytest.importorskip("catboost").CatBoostClassifier(**settings, cat_features=categories)
+        return model.fit(frame, target), model.predict
+
+    return make
 
 
 def onnx() -> tuple[Any, Any]:
@@ -170,12 +180,24 @@ KINDS = [
         MIXED,
         "mixed",
     ),
+    Kind(
+        "scikit-learn: the same behind logarithms, powers, quantiles or bins of numbers",
+        fitted(make_pipeline(transformed(), LogisticRegression()), MIXED, GOOD),
+        MIXED,
+        "mixed",
+    ),
     Kind("scikit-learn: `SVC`", fitted(SVC()), NUMBERS),
-    Kind("scikit-learn: any other pipeline", fitted(make_pipeline(encoded(), FOREST), MIXED, GOOD), MIXED, "mixed"),
+    Kind(
+        "scikit-learn: forests behind encoders",
+        fitted(make_pipeline(encoded(), FOREST), MIXED, GOOD),
+        MIXED,
+        "mixed",
+    ),
     Kind("scikit-learn: histogram boosting", fitted(TREES, HOLES, GOOD), HOLES, "mixed, missing"),
     Kind("LightGBM", lightgbm, HOLES, "mixed, missing"),
     Kind("XGBoost", xgboost, MIXED, "mixed"),
-    Kind("CatBoost", catboost, MIXED, "mixed", library="catboost"),
+    Kind("CatBoost", catboost(NUMBERS, YES, []), NUMBERS, library="catboost"),
+    Kind("CatBoost, categories of its own", catboost(MIXED, GOOD, CATEGORIES), MIXED, "mixed", library="catboost"),
     Kind("ONNX, layers that torch has not", onnx, NUMBERS),
     Kind("a function: probabilities", lambda: (grace.wrap(chance, classes=CLASSES), label), MIXED, "mixed"),
     Kind("a function: labels alone", lambda: (grace.wrap(label, classes=CLASSES), label), MIXED, "mixed"),
@@ -184,5 +206,6 @@ KINDS = [
     Kind("numbers: `grace.training.fit`", trained(MIXED["a"] + MIXED["count"]), DATED, "mixed, dates", **NUMBER),
     Kind("numbers: `torch.nn.Module`", torch_number, NUMBERS, **NUMBER),
     Kind("numbers: linear models", fitted(LinearRegression(), NUMBERS, SUM), NUMBERS, **NUMBER),
-    Kind("numbers: any regressor", fitted(RandomForestRegressor(8, random_state=0), NUMBERS, SUM), NUMBERS, **NUMBER),
+    Kind("numbers: forests", fitted(RandomForestRegressor(8, random_state=0), NUMBERS, SUM), NUMBERS, **NUMBER),
+    Kind("numbers: `SVR`, or any other regressor", fitted(SVR(), NUMBERS, SUM), NUMBERS, **NUMBER),
 ]

@@ -11,7 +11,8 @@ import pytest
 
 import grace
 from grace.methods import METHODS
-from grace.models.relu import relu_network
+from grace.models.predictor import tree_ensemble
+from grace.proofs.certificate import EXCEPT_TIES, PROVEN
 from kinds import KINDS, Kind
 from reading import read
 
@@ -98,11 +99,25 @@ def table() -> str:
             continue
         explainer, _ = explainer_of(kind)
         works = ["yes" if answered(kind, method).success.any() else "no" for method in METHODS]
-        model = explainer.model
-        proofs = relu_network(model) is not None and model.task != "regression"
-        read_as = "a black box" if model.black_box else "layers"
-        lines.append(f"| {kind.name} | {kind.columns} | {read_as} | {' | '.join(works)} | {'yes' if proofs else '–'} |")
+        proofs = "yes" if has_proofs(kind) else "–"
+        lines.append(f"| {kind.name} | {kind.columns} | {read_as(explainer)} | {' | '.join(works)} | {proofs} |")
     return "\n".join(lines)
+
+
+def read_as(explainer: grace.Explainer) -> str:
+    if tree_ensemble(explainer.model) is not None:
+        return "trees"
+    return "a black box" if explainer.model.black_box else "layers"
+
+
+def has_proofs(kind: Kind) -> bool:
+    """Whether anything is proven about some of the rows."""
+    explainer, _ = explainer_of(kind)
+    try:
+        batch = explainer.explain(kind.frame.head(ROWS), against=kind.against, prove=True)
+    except grace.GraceError:
+        return False
+    return bool(np.isin(batch.answers.proof, [PROVEN, EXCEPT_TIES]).any())
 
 
 @pytest.mark.slow

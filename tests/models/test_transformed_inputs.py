@@ -21,7 +21,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
-    MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
     PowerTransformer,
@@ -330,7 +329,7 @@ def test_no_row_is_nearer_than_is_proven(numbers: str, norm: str) -> None:
     order = {"l1": 1, "l2": 2, "linf": np.inf}[norm]
     compared = 0
     for i in np.flatnonzero(batch.success):
-        changed = [c for c in batch.changed.columns[batch.changed.iloc[i]]]
+        changed = list(batch.changed.columns[batch.changed.iloc[i]])
         if "job" in changed or batch.answers.nearest[i] <= 0:
             continue
         steps = 400 if len(changed) == 1 else 60 if len(changed) == 2 else 14

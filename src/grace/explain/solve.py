@@ -107,8 +107,9 @@ def _answer(problem: Problem, settings: Settings, rows: Floats, method: Method, 
         distance = distance * success
     if settings.prove and success.any():
         hits = torch.as_tensor(places(success))
-        nearest = nearest.copy()
-        nearest[to_numpy(success)] = to_numpy(distance_bound(problem.select(hits), contrast[hits], settings.budget))
+        bound = to_numpy(distance_bound(problem.select(hits), contrast[hits], settings.budget))
+        nearest = nearest.copy()  # the answer is a witness; sums in another order may differ in the last bit
+        nearest[to_numpy(success)] = np.minimum(bound, to_numpy(distance)[to_numpy(success)])
     polished = method.polishes_itself or (settings.polish and method.gets_polished)
     checks["irreducible"] = _irreducible(problem, contrast, success, count) if polished else success & False
     reported = problem.model.n_reported

@@ -8,6 +8,7 @@ search       beam search over single changes; moves are these, observed are furt
 compiled/    search, polish and walks for ReLU networks on a CPU, along their exact lines; requirements says which
              rules, plausible and robust answers it serves
 trees/       exact search and polish for ensembles of trees
+transformed  search where a network gets functions of numbers, such as logarithms
 walk         GRACE-Gradient and GRACE-Local; walk_state is a batch of walks
 gpu_kernels  which problems have Triton kernels: single_triton finds the nearest single changes, walk_triton walks, and
              polish_triton polishes; decimals_triton has numbers of few digits

@@ -10,6 +10,7 @@ binding         binds a model to a schema and queries it
 background      what is learnt from training rows; model_view, their statistics under a model
 neighbours      exact nearest rows
 requirements/   robust, plausible, rules and dependences
+transformed     a problem in terms of functions of numbers, where a network gets those
 decimals        values with few digits
 budget          memory of a call, and rows that fit into it
 cancellation    stops work whose result nobody waits for

@@ -80,7 +80,8 @@ def has_known_values(problem: Problem) -> Tensor:
 def transformed(problem: Problem) -> Transformed:
     """The problem in terms of what the network gets; the functions have to be known for all rows."""
     model, inputs = problem.model, transformed_inputs(problem.model)
-    assert isinstance(model, TorchModel) and inputs is not None
+    assert isinstance(model, TorchModel)
+    assert inputs is not None
     rows, low, high = inputs.transformed(problem.rows), problem.low.clone(), problem.high.clone()
     for j, function in inputs.functions:
         usable = [torch.where(problem.free[:, j], end[:, j], problem.rows[:, j]) for end in (problem.low, problem.high)]

@@ -5,7 +5,9 @@ columns        such a column as a function of one original cell: affine, monoton
 transformers   what each transformer of scikit-learn does to columns
 thresholds     where a monotone function crosses a threshold, to the last bit
 calibration    calibrated probabilities on top of an estimator
+formulas       logarithms, powers, quantiles and bins of numbers in closed form, with their inverses
 first_layer    what each feature adds to a first layer behind preprocessing
+inputs         rows as layers get them, where those are functions of numbers
 layers         linear models and perceptrons behind preprocessing, as layers on the features of a schema
 """
 

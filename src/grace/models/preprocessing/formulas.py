@@ -130,8 +130,8 @@ class Clip(Formula):
 
 @dataclass(frozen=True)
 class Quantiles(Formula):
-    """The share of numbers below, by linear interpolation between quantiles; in the middle where several are equal. With
-    `normal`, the quantile of the normal distribution that belongs to the share."""
+    """The share of numbers below, by linear interpolation between quantiles; in the middle where several are equal.
+    With `normal`, the quantile of the normal distribution that belongs to the share."""
 
     knots: tuple[float, ...]
     shares: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""What a network behind preprocessing gets of the rows that people see: functions of their numbers, and bins of them."""
+"""What a network behind preprocessing gets of rows: functions of their numbers, and bins of them."""
 
 from __future__ import annotations
 
