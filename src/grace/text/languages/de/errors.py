@@ -108,8 +108,11 @@ ERRORS: Mapping[str, str] = {
     ),
     (
         "a proof needs a network of Linear and ReLU layers (trained here, or nn.Sequential whose encode only "
-        "scales), or an ensemble of trees that can be read"
-    ): ("ein Beweis braucht ein Netz aus linearen und ReLU-Schichten oder Bäume, die gelesen werden können"),
+        "scales), a linear model or perceptron behind preprocessing that can be read, or an ensemble of trees"
+    ): (
+        "ein Beweis braucht ein Netz aus linearen und ReLU-Schichten, ein lineares Modell oder Perzeptron hinter einer "
+        "Vorverarbeitung, die gelesen werden kann, oder Bäume"
+    ),
     "prove= is about a single network and its scores; leave it or {name}= out": (
         "ein Beweis gilt einem einzelnen Netz; mit der Einstellung {name} gibt es keinen"
     ),
