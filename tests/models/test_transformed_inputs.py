@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neural_network import MLPClassifier
@@ -345,3 +346,120 @@ def test_no_row_is_nearer_than_is_proven(numbers: str, norm: str) -> None:
         assert batch.answers.nearest[i] <= nearest + 1e-9
         compared += 1
     assert compared >= 10
+
+
+def two_columns(numbers: Any, weights: tuple[float, float], offset: float) -> Any:
+    """A linear model of a function of `a`, and `b`, with weights that are given."""
+    a, b = RNG.uniform(0, 20, 200), RNG.uniform(0, 10, 200)
+    before = ColumnTransformer([("a", numbers, ["a"]), ("b", "passthrough", ["b"])])
+    frame = pd.DataFrame({"a": a.clip(0, 10) if isinstance(numbers, MinMaxScaler) else a, "b": b})
+    model = make_pipeline(before, LogisticRegression()).fit(frame, np.where(a + b > 12, "yes", "no"))
+    model[-1].coef_[:], model[-1].intercept_[:] = weights, offset
+    return model
+
+
+def least_change(model: Any, row: pd.DataFrame, spread: dict[str, float], order: float) -> float:
+    """The distance of the nearest row of a fine grid that has another class."""
+    grid = np.stack(np.meshgrid(np.linspace(0, 20, 801), np.linspace(0, 10, 801)), axis=-1).reshape(-1, 2)
+    flips = model.predict(pd.DataFrame(grid, columns=["a", "b"])) != model.predict(row)[0]
+    return float(np.linalg.norm((grid - row.to_numpy())[flips] / [spread["a"], spread["b"]], ord=order, axis=1).min())
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("kind", ["plateau", "bin"])
+def test_a_change_that_a_function_does_not_see_may_be_any_other(kind: str, norm: str) -> None:
+    """The nearest training row changes `a` within a bin, or where the function is constant, and `b`."""
+    if kind == "plateau":
+        model = two_columns(MinMaxScaler(clip=True), (-10.0, 1.0), 2.0)
+        row, other = pd.DataFrame({"a": [20.0], "b": [0.0]}), pd.DataFrame({"a": [19.5], "b": [9.0]})
+    else:
+        bins = KBinsDiscretizer(4, encode="ordinal", strategy="uniform", subsample=None)
+        model = two_columns(bins, (8.0, 1.0), -7.0)
+        row, other = pd.DataFrame({"a": [4.0], "b": [0.0]}), pd.DataFrame({"a": [4.5], "b": [9.0]})
+    table = pd.DataFrame({"a": RNG.uniform(0, 20, 200), "b": RNG.uniform(0, 10, 200)})
+    explainer = grace.Explainer(model, pd.concat([table[model.predict(table) == "no"], other], ignore_index=True))
+    assert transformed_inputs(explainer.model) is not None
+    asked: dict[str, Any] = {"method": "nearest", "prefer": "nearest", "polish": False, "prove": True}
+    batch = explainer.explain(row, distance=norm, domain="minmax", ranges={"a": (0, 20), "b": (0, 10)}, **asked)
+    assert batch.changed.to_numpy().all()
+    order = {"l1": 1, "l2": 2, "linf": np.inf}[norm]
+    least = least_change(model, row, {f.name: f.spread or 1.0 for f in explainer.schema.features}, order)
+    assert 0 < batch.answers.nearest[0] <= least * (1 + 1e-9)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("cost", [0.05, 0.5])
+@pytest.mark.parametrize("least", [5.0, 7.0])
+def test_bounds_of_rows_outside_their_ranges(least: float, cost: float) -> None:
+    """log(a) + b has to reach a number; `a` is far below its range, and the way to it is part of every price."""
+    frame = pd.DataFrame({"a": RNG.uniform(0.001, 100, 300), "b": RNG.uniform(0, 10, 300)})
+    before = ColumnTransformer([("a", FunctionTransformer(np.log), ["a"]), ("b", "passthrough", ["b"])])
+    model = make_pipeline(before, LogisticRegression()).fit(frame, np.where(frame["b"] > 5, "yes", "no"))
+    model[-1].coef_[:], model[-1].intercept_[:] = (1.0, 1.0), -least
+    explainer = grace.Explainer(model, frame, gamma=1.0, domain="minmax")
+    row = pd.DataFrame({"a": [0.001], "b": [0.0]})
+    batch = explainer.explain(row, ranges={"a": (10, 100)}, costs={"b": cost}, prove=True, among="nearest")
+    spread = {f.name: f.spread or 1.0 for f in explainer.schema.features}
+    values = np.stack(np.meshgrid(np.linspace(10, 100, 901), np.linspace(0, 10, 901)), axis=-1).reshape(-1, 2)
+    changed = batch.changed.to_numpy()[0]
+    values = np.where(changed, values, row.to_numpy())
+    flips = model.predict(pd.DataFrame(values, columns=["a", "b"])) == "yes"
+    apart = np.abs(values - row.to_numpy()) / [spread["a"], spread["b"]] * [1.0, cost]
+    assert 0 < batch.answers.nearest[0] <= apart[flips].sum(axis=1).min() * (1 + 1e-9)
+
+
+# -- numbers of which nothing is known --------------------------------------------------------------------------------
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("last", [LogisticRegression(C=100), HistGradientBoostingClassifier(max_iter=20)])
+@pytest.mark.parametrize("bins", [False, True])
+def test_nothing_is_proven_where_a_function_has_no_value(bins: bool, last: Any) -> None:
+    """Of negative numbers there is no root, and the pipeline fills in what is of another class."""
+    rng = np.random.default_rng(1)
+    a = rng.uniform(0, 2.5, 3000) + 12 * (rng.random(3000) < 0.5)
+    frame = pd.DataFrame({"a": a, "b": rng.uniform(0, 1, 3000)})
+    target = np.where(a < 2, "low", np.where(a > 13, "high", "mid"))
+    stages = [FunctionTransformer(np.sqrt), SimpleImputer(strategy="constant", fill_value=float(np.sqrt(13.0)))]
+    stages += [KBinsDiscretizer(6, encode="onehot-dense", quantile_method="averaged_inverted_cdf")] if bins else []
+    before = ColumnTransformer([("a", make_pipeline(*stages), ["a"]), ("b", "passthrough", ["b"])])
+    with np.errstate(all="ignore"):
+        model = make_pipeline(before, last).fit(frame, target)
+        explainer = grace.Explainer(model, frame, gamma=1.0, domain="minmax")
+        row = pd.DataFrame({"a": [0.5], "b": [0.5]})
+        assert explainer.explain(row, prove=True).answers.proof[0] == PROVEN
+        limits: dict[str, Any] = {"frozen": ["b"], "decrease_only": ["a"], "ranges": {"a": (-4, 2)}}
+        with pytest.raises(grace.GraceError, match=r"'a': the range -4 to 2 goes beyond .* known, from 0; narrow it"):
+            explainer.explain(row, prove=True, **limits)
+        below = explainer.explain(row, **limits)
+        assert below.success[0]
+        assert below.contrast["a"][0] < 0
+        assert model.predict(below.contrast)[0] == below.contrast_class[0]
+        with pytest.raises(grace.GraceError, match=r"'a', row 0: -3 lies beyond .* leave the row out"):
+            explainer.explain(pd.DataFrame({"a": [-3.0], "b": [0.5]}), prove=True)
+        outside = explainer.explain(pd.DataFrame({"a": [-3.0], "b": [0.5]}))
+        assert outside.original_class[0] == model.predict(pd.DataFrame({"a": [-3.0], "b": [0.5]}))[0]
+        assert explainer.explain(row, prove=True).answers.proof[0] == PROVEN  # of other rows, as before
+
+
+@pytest.mark.quick
+def test_rows_that_the_pipeline_does_not_take_are_an_error_of_its_own() -> None:
+    model = fitted(LogisticRegression(), front(FRONTS["logarithm"]()))
+    explainer = explainer_of(model)
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(grace.GraceError, match="the Pipeline failed on 1 rows of 4 features: Input X contains NaN"),
+    ):
+        explainer.explain(FRAME.iloc[[0]].assign(income=-3.0))
+
+
+@pytest.mark.quick
+def test_missing_cells_do_not_widen_a_range() -> None:
+    frame = pd.DataFrame({"a": RNG.uniform(10, 20, 200), "b": RNG.uniform(0, 1, 200)})
+    frame["a"] = frame["a"].where(np.arange(200) % 7 > 0)
+    model = make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression()).fit(frame, frame["b"] > 0.5)
+    explainer = grace.Explainer(model, frame)
+    for domain in ("minmax", "central", 0.9):
+        low, high = explainer.schema_for(domain)["a"].bounds  # type: ignore[arg-type]
+        assert 10 <= low < high <= 20

@@ -6,6 +6,7 @@ import datetime
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
 
 import grace
 from grace.methods import METHODS
@@ -425,3 +430,27 @@ def test_unseen_categories_are_an_error_for_black_boxes() -> None:
     assert explainer.model.classes == (False, True)
     with pytest.raises(grace.GraceError, match="'kind', row 0: unknown category 'screw'"):
         explainer.explain({"whole": 3, "kind": "screw"})
+
+
+@pytest.mark.parametrize("marker", [None, np.nan])
+@pytest.mark.parametrize("dtype", [object, None, "category"])
+def test_missing_text_reaches_a_model_as_in_training(dtype: Any, marker: Any) -> None:
+    """Also if all cells of a column are missing, as of a row alone."""
+    cells = pd.Series(["a", "b", marker, "a", marker] * 20, dtype=dtype)
+    frame = pd.DataFrame({"k": cells, "n": range(100)})
+    encoder = ColumnTransformer([("k", OneHotEncoder(handle_unknown="ignore"), ["k"])], remainder="passthrough")
+    target = np.where((frame["n"] > 40) ^ frame["k"].isna(), "yes", "no")
+    model = make_pipeline(encoder, DecisionTreeClassifier(max_depth=4)).fit(frame, target)
+    for wrapped in (model, grace.wrap(model.predict_proba, classes=list(model.classes_))):
+        explainer = grace.Explainer(wrapped, frame, gamma=1.0)
+        np.testing.assert_allclose(explainer.model.predict_proba(frame), model.predict_proba(frame), atol=1e-9)
+        rows = frame.iloc[[2, 0, 4, 63]]
+        batch = explainer.explain(rows)
+        assert (batch.original_class == model.predict(rows)).all()
+        for i in range(len(rows)):
+            alone = explainer.explain(rows.iloc[[i]])
+            assert (alone.answers.before == batch.answers.before[i]).all()
+            pd.testing.assert_frame_equal(alone.contrast, batch.contrast.iloc[[i]], check_dtype=False)
+            kept = alone.contrast["k"].iloc[0]
+            assert pd.isna(kept) == pd.isna(rows["k"].iloc[i])
+            assert kept is not None or marker is None

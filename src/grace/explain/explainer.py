@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,7 +29,16 @@ from grace.models.grouped import grouped
 from grace.models.predictor import Predictor, tree_ensemble
 from grace.problem.answers import Answers
 from grace.problem.background import MOST_BACKGROUND, Background
-from grace.problem.binding import SAMPLE, bind, complete_schema, query, random_rows, takes_missing, without_layers
+from grace.problem.binding import (
+    SAMPLE,
+    as_black_box,
+    bind,
+    complete_schema,
+    query,
+    random_rows,
+    takes_missing,
+    without_layers,
+)
 from grace.problem.contrast import goal_of
 from grace.problem.goal import Flip, Goal
 from grace.problem.model_view import ModelView
@@ -135,6 +145,7 @@ class Explainer:
     ) -> None:
         self.schema, self.schemas, self.settings = schema, schemas, settings
         self.folder = folder  # where it was loaded from
+        self._unread: tuple[ModelView, Explainer] | None = None
         self.use(model, background)
 
     def use(self, model: Model, background: Background | None = None) -> None:
@@ -219,6 +230,12 @@ class Explainer:
         filled = np.isnan(encoded) if chosen.missing == "fill" else None
         if filled is not None and filled.any():
             encoded = imputed(schema.features, encoded)
+        read = tree_ensemble(self.model)
+        if unread := self.model.unread(encoded, schema):
+            if chosen.prove:
+                raise GraceError(unread)
+            asked = self._as_black_box()
+            return asked.explain(rows, against=against, domain=domain, robust=robust, rules=rules, **limits, **settings)
         queries = queries_so_far(self.model)
         x = self._view.own_rows(encoded)
         host_rows = x.numpy() if x.is_cpu else encoded
@@ -227,9 +244,8 @@ class Explainer:
             background = self._view.background_rows if METHODS[chosen.method].wants_background else None
             known = 0 if background is None else len(background.rows)
             step = rows_at_once(self.model, self._space(schema), known, chosen)
-        read = tree_ensemble(self.model) is not None
-        black_box = isinstance(self.model, Predictor) and not read
-        once = read or (len(x) <= step and not black_box)  # all in one chunk, which is then scored once
+        black_box = isinstance(self.model, Predictor) and read is None
+        once = read is not None or (len(x) <= step and not black_box)  # all in one chunk, which is then scored once
         scores = checked_scores(self.model, x, decisive=True) if once or (chosen.max_calls and black_box) else None
         goal = goal_of(self._view, x, against, chosen, scores)
         required = requirements(self._view, schema, robust, chosen)
@@ -248,8 +264,7 @@ class Explainer:
                 self.model, solve, x, host_rows, step, chosen.max_calls, queries, scores
             )
         except LayersDifferError as difference:
-            sample = encoded if self.background_rows is None else self.background_rows
-            model = without_layers(self.model, self.schema, sample[:SAMPLE], difference)
+            model = without_layers(self.model, self.schema, self._sample(encoded), difference)
             self.use(model, replace(self.background, scores=None))
             return self.explain(rows, against=against, domain=domain, robust=robust, rules=rules, **limits, **settings)
         call = {**vars(chosen), "against": against, "domain": schema.domain, "robust": robust, **limits}
@@ -257,6 +272,19 @@ class Explainer:
         index: pd.Index[Any] = pd.RangeIndex(len(encoded)) if isinstance(table, np.ndarray) else table.index
         extra = None if isinstance(table, np.ndarray) else extra_of(schema, table)
         return Explanations(self, answers, schema, index, call, query_count, filled, required.consequences, extra)
+
+    def _sample(self, rows: Floats) -> Floats:
+        """Rows to bind a model with: of the background, or else these."""
+        return (rows if self.background_rows is None else self.background_rows)[:SAMPLE]
+
+    def _as_black_box(self) -> Explainer:
+        """The same explainer with the model as a black box, for what was not read of it."""
+        if self._unread is None or self._unread[0] is not self._view:
+            other = copy.copy(self)
+            model = as_black_box(self.model, self.schema, self._sample(random_rows(self.schema, 0)))
+            other.use(model, replace(self.background, scores=None))
+            self._unread = self._view, other
+        return self._unread[1]
 
     def profile(self, rows: Any, *, forecasts: bool = False, **call: Any) -> RowResults[Profile]:
         """What each feature of each row would do alone, and on request how well adding that up forecasts the model;

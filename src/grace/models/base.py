@@ -91,6 +91,11 @@ class Model(ABC):
         asked."""
         return self.scores(rows)
 
+    def unread(self, rows: Floats, schema: Schema) -> str:
+        """Why what was read of the model does not tell what it computes for encoded rows within their limits; else an
+        empty text."""
+        return ""
+
     def slopes(self, rows: Tensor, margins: Margins, moving: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Scores (n, classes), and the gradients (n, a, coordinates) of `margins(scores)` (n, a) in the
         coordinates of `Space`. `moving` marks the features of each row whose slopes are

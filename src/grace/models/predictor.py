@@ -157,7 +157,7 @@ class Predictor(Model):
         slack = self.trees.slack(self.tolerance)
         if self.cutoffs is not None:  # what is at a cut-off leads by twice the tolerance
             slack = self.trees.slack(2 * self.tolerance, float(np.exp(min(self.cutoffs.shifts))))
-        close = np.abs(lead[:, 1] - lead[:, 0]) <= slack
+        close = (np.abs(lead[:, 1] - lead[:, 0]) <= slack) | self.trees.beyond(rows.numpy())
         if close.any():
             values[close] = self.scores(rows[torch.from_numpy(close)]).numpy()
         return torch.from_numpy(values)
@@ -261,6 +261,9 @@ class Predictor(Model):
         other = self.with_cutoffs(cutoffs_of(threshold, self.classes) if self.classes else None)
         other.threshold = None if self.classes else threshold
         return other
+
+    def unread(self, rows: Floats, schema: Schema) -> str:
+        return "" if self.trees is None or self.trees.known is None else self.trees.known.check(rows, schema)
 
     def without_layers(self) -> Model:
         other = copy.copy(self)

@@ -19,7 +19,7 @@ from grace.models.network import Layout, Network, Snapshot, is_plain
 from grace.models.one_hot import OneHot
 from grace.models.preprocessing.inputs import TransformedInputs
 from grace.models.threshold import Cutoffs, cutoffs_of
-from grace.schema.features import Value, plain
+from grace.schema.features import Floats, Value, plain
 from grace.schema.schema import Schema
 
 Encode = Callable[[Tensor], Tensor]
@@ -219,6 +219,10 @@ class TorchModel(Model):
         other = self._again()
         other.reads_layers = False
         return other
+
+    def unread(self, rows: Floats, schema: Schema) -> str:
+        known = self.encode.known if isinstance(self.encode, TransformedInputs) else None
+        return "" if known is None else known.check(rows, schema)
 
     def behind(self, encode: Any, schema: Schema) -> TorchModel:
         """The same module on rows of another schema."""

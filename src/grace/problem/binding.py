@@ -66,6 +66,11 @@ def check_order(model: Model, schema: Schema) -> None:
 def without_layers(model: Model, schema: Schema, rows: Floats, difference: LayersDifferError) -> Model:
     """The model without what was read off its layers, and a warning that says why."""
     warnings.warn(str(difference), stacklevel=4)
+    return as_black_box(model, schema, rows)
+
+
+def as_black_box(model: Model, schema: Schema, rows: Floats) -> Model:
+    """The model as one that is known by its answers alone."""
     model = model.without_layers()
     model.bind(schema, torch.as_tensor(rows, device=model.device))
     return model

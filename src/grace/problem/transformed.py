@@ -84,8 +84,8 @@ def transformed(problem: Problem) -> Transformed:
     assert inputs is not None
     rows, low, high = inputs.transformed(problem.rows), problem.low.clone(), problem.high.clone()
     for j, function in inputs.functions:
-        usable = [torch.where(problem.free[:, j], end[:, j], problem.rows[:, j]) for end in (problem.low, problem.high)]
-        ends = torch.stack([inputs.values(j, function, end) for end in usable])
+        found = [function.formula(end[:, j]) for end in (problem.low, problem.high)]  # no end is a missing cell
+        ends = torch.stack([torch.where(problem.free[:, j], end, rows[:, j]) for end in found])
         slack = 0.0 if isinstance(function.formula, Bins) else ROUNDING * (1 + ends.abs())
         low[:, j], high[:, j] = (ends - slack).amin(dim=0), (ends + slack).amax(dim=0)
     inside, space = inner_model(model), inner_space(problem.space, inputs)

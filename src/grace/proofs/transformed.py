@@ -49,10 +49,18 @@ def distance_bound_transformed(problem: Problem, contrast: Tensor, budget: float
     if len(rows):
         part, answers = problem.select(rows), contrast[rows]
         inside = transformed(part)
-        sums = with_sum_of_costs(inside.inner)
-        least = bound(sums, inside.inputs.transformed(answers), budget)
-        out[rows] = _least_distance(inside, sums, answers != part.rows, least).to(out)
+        sums, changed = with_sum_of_costs(inside.inner), answers != part.rows
+        least = bound(sums, _changed_inside(inside, answers, changed), budget)
+        out[rows] = _least_distance(inside, sums, changed, least).to(out)
     return out
+
+
+def _changed_inside(inside: Transformed, answers: Tensor, changed: Tensor) -> Tensor:
+    """Answers as transformed rows in which all features are changed that are changed in the answers: a number may move
+    within a bin, or where a function is constant, but it might have moved on."""
+    inner, out = inside.inner, inside.inputs.transformed(answers)
+    farther = torch.where(inner.high - inner.rows > inner.rows - inner.low, inner.high, inner.low)
+    return torch.where(changed & (out == inner.rows), farther, out)
 
 
 def _least_distance(inside: Transformed, sums: Problem, changed: Tensor, least: Tensor) -> Tensor:
@@ -85,8 +93,8 @@ def _divided(total: np.ndarray, price: np.ndarray, largest: bool) -> np.ndarray:
 
 
 def _price(inside: Transformed, sums: Problem, function: Function, j: int, rows: Tensor, costs: Tensor) -> Tensor:
-    """What a feature costs at least (m, P) whose values of the function cost so much; infinitely much if there are no
-    such values."""
+    """What a feature costs at least (m, P) whose values of the function cost at least so much; infinitely much if there
+    are no such values. If they need not cost anything, neither does the feature."""
     outer, space, formula = inside.problem, sums.space, function.formula
     x, own = outer.rows[rows, j][:, None], sums.rows[rows, j][:, None]
     low, high = outer.low[rows, j][:, None], outer.high[rows, j][:, None]
@@ -100,12 +108,13 @@ def _price(inside: Transformed, sums: Problem, function: Function, j: int, rows:
         else:
             ends = sums.low[rows, j][:, None], sums.high[rows, j][:, None]
             value = own + sign * apart
-            exists = (value >= ends[0]) & (value <= ends[1])
-            reached = formula.inverse(torch.minimum(torch.maximum(value, ends[0]), ends[1]))
-            reached = x + (reached - x) * (1 - SLACK)
-            near = (formula(reached.clamp(function.low, function.high)) - own).abs() <= apart
+            exists = value <= ends[1] if sign > 0 else value >= ends[0]
+            value = torch.minimum(torch.maximum(value, ends[0]), ends[1])
+            reached = x + (formula.inverse(value) - x) * (1 - SLACK)
+            near = (formula(reached.clamp(function.low, function.high)) - own).abs() <= (value - own).abs()
             reached = torch.where(near, reached, x)
         within = torch.minimum(torch.maximum(reached, torch.minimum(low, x)), torch.maximum(high, x))
         cost = outer.space.cost_of(within - x, slice(j, j + 1))
         out = torch.minimum(out, torch.where(exists, cost, torch.inf))
-    return out
+    out[:, 0] = 0.0
+    return out.cummax(dim=1).values  # what is farther away costs no less, however inverses are rounded

@@ -38,6 +38,7 @@ DURATION_PREFIXES = ("timedelta64", "duration[")
 TEMPORAL_PREFIXES = (*DATE_PREFIXES, *DURATION_PREFIXES)
 PYTHON_DATE = "date"
 INTERVALS = "interval"
+OBJECT = "object"  # a column whose missing cells are None
 CLOSED: dict[str, Any] = {"(]": "right", "[)": "left", "[]": "both", "()": "neither"}
 NUMBER_TYPES = frozenset({float, int, np.float64, np.int64})  # of plain cells
 CATEGORY_TYPES = NUMBER_TYPES | {str, bool, np.bool_}
@@ -82,6 +83,8 @@ def dtype_of(column: pd.Series[Any], feature: Feature) -> str:
         return str(dtype) if extension or small or str(dtype) in LOW_PRECISION else ""
     if isinstance(dtype, pd.CategoricalDtype):
         return INTERVALS if _are_intervals(dtype.categories) else "category"
+    if str(dtype) == OBJECT and any(cell is None for cell in column[column.isna()]):
+        return OBJECT
     return str(dtype) if pd.api.types.is_bool_dtype(dtype) or str(dtype) == "string" else ""
 
 
@@ -105,7 +108,7 @@ def observe_column(column: pd.Series[Any], feature: Feature | None, domain: Doma
         if column.notna().any():
             return feature.observe(column, domain)
     else:
-        values = encode_column(column, feature)
+        values = encode_column(column, replace(feature, gaps=False))  # a missing cell is no number
         values = values[~np.isnan(values)]
         if len(values):
             return feature.observe(values, domain)
@@ -270,16 +273,23 @@ def _as_dtype(cells: pd.Series[Any], dtype: Any) -> Any:
 
 
 def _category_cells(values: Floats, feature: Categorical) -> Any:
-    known = np.isfinite(values)
+    finite = np.isfinite(values)
     missing = MISSING if feature.gaps else None
     are_intervals = feature.dtype == INTERVALS
     labels = [None if c == missing else interval(str(c)) if are_intervals else c for c in feature.categories]
     table = np.array([*labels, None], dtype=object)
-    cells = table[np.where(known, values, -1).astype(int)]
+    cells = table[np.where(finite, values, -1).astype(int)]
     if are_intervals or feature.dtype == "category":
         return pd.Categorical(cells, categories=[c for c in labels if c is not None], ordered=feature.ordered)
     if feature.dtype and (feature.dtype != "bool" or not pd.isna(cells).any()) and MISSING not in cells:
         return _as_dtype(pd.Series(cells, dtype=object), feature.dtype)
+    if len(cells) and pd.isna(cells).all():  # pandas infers how it marks missing cells from those that are known
+        known = table[[next(j for j, label in enumerate(labels) if label is not None)]]
+        return pd.DataFrame({"cells": _objects(np.concatenate([cells, known]))})["cells"].array[:-1]
+    return _objects(cells)
+
+
+def _objects(cells: Any) -> Any:
     return pd.array(cells, dtype=object)
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from grace.errors import GraceError
-from grace.schema.columns import decode_column, encode_column, plain_array, plain_cells
+from grace.schema.columns import OBJECT, decode_column, encode_column, plain_array, plain_cells
 from grace.schema.domains import Domain, tail_of
 from grace.schema.features import Bools, Categorical, Feature, Floats, Numeric, Value, columns_of
 from grace.schema.formatting import schema_lines
@@ -192,7 +192,8 @@ class Schema:
             if isinstance(f, Categorical) and f.columns:
                 columns |= columns_from(rows[:, j], f)
             else:
-                columns[f.name] = decode_column(rows[:, j], f, narrow)
+                cells = decode_column(rows[:, j], f, narrow)
+                columns[f.name] = pd.Series(cells, index=index, dtype=object) if f.dtype == OBJECT else cells
         return pd.DataFrame(columns, index=index, columns=self.columns)
 
     # -- the domain and its projection P ------------------------------------------------------

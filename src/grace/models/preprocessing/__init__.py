@@ -6,6 +6,7 @@ transformers   what each transformer of scikit-learn does to columns
 thresholds     where a monotone function crosses a threshold, to the last bit
 calibration    calibrated probabilities on top of an estimator
 formulas       logarithms, powers, quantiles and bins of numbers in closed form, with their inverses
+known_ranges   the numbers for which it is known what is made of them
 first_layer    what each feature adds to a first layer behind preprocessing
 inputs         rows as layers get them, where those are functions of numbers
 layers         linear models and perceptrons behind preprocessing, as layers on the features of a schema

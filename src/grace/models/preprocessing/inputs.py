@@ -10,6 +10,7 @@ from torch import Tensor
 
 from grace.models.one_hot import OneHot
 from grace.models.preprocessing.formulas import Bins, Composition
+from grace.models.preprocessing.known_ranges import KnownRanges
 from grace.schema.features import Categorical, Feature, Numeric
 from grace.schema.schema import Schema
 
@@ -62,6 +63,8 @@ class TransformedInputs:
 
     schema: Schema
     functions: tuple[tuple[int, Function], ...]
+    known: KnownRanges | None = None
+    """The numbers for which the functions are what the pipeline computes; None if they are for all."""
 
     @cached_property
     def inner(self) -> Schema:

@@ -24,6 +24,7 @@ from grace.models.preprocessing.columns import STEPS
 from grace.models.preprocessing.first_layer import FirstLayer, functions_of
 from grace.models.preprocessing.formulas import Bins
 from grace.models.preprocessing.inputs import TransformedInputs
+from grace.models.preprocessing.known_ranges import known_ranges
 from grace.models.preprocessing.reading import Preprocessing, read_preprocessing
 from grace.models.preprocessing.transformers import untouched
 from grace.models.threshold import Cutoffs
@@ -49,7 +50,7 @@ def read_layers(
             first = FirstLayer(*layers[0], preprocessing, asked, rows)
             if not first.fits:
                 return None
-            encode = TransformedInputs(schema, functions_of(first))
+            encode = TransformedInputs(schema, functions_of(first), known_ranges(preprocessing, asked, schema))
             if len(layers) == 1 and _is_stepped(first, encode):
                 return None
             layers[0] = _folded(first, encode)

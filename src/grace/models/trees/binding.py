@@ -21,6 +21,7 @@ import pandas as pd
 from grace.models.predictor import Predictor
 from grace.models.preprocessing.calibration import Calibration, read_calibration
 from grace.models.preprocessing.columns import STEPS, TABLE, Column, dense
+from grace.models.preprocessing.known_ranges import known_ranges
 from grace.models.preprocessing.reading import Preprocessing, read_preprocessing
 from grace.models.preprocessing.thresholds import threshold_in_original
 from grace.models.trees.compiled import Trees, trees_of
@@ -70,6 +71,8 @@ def read_ensemble(estimator: Any, asked: Predictor, rows: Floats) -> TreeEnsembl
             ensemble = Binder(nodes, before, asked, schema, rows).ensemble()
     except UnreadableTreesError:
         return None
+    if ensemble is not None:
+        ensemble = replace(ensemble, known=known_ranges(before, asked, schema))
     if ensemble is not None and calibrated is not None:
         ensemble = _calibrated(ensemble, calibrated[1])
     return ensemble if ensemble is not None and agrees(ensemble, asked, rows) else None
@@ -298,6 +301,9 @@ def _plain(value: Any) -> Any:
 
 def agrees(ensemble: TreeEnsemble, asked: Predictor, rows: Floats) -> bool:
     """Whether the trees predict what the model does: for rows, and for rows with cells on either side of thresholds."""
+    rows = rows[~ensemble.beyond(rows)]
+    if len(rows) == 0:
+        return False
     tried = np.concatenate([rows, near_thresholds(ensemble.trees, asked, rows)])
     own = asked.responses(tried)
     sums = ensemble.sums(tried)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
@@ -13,7 +14,10 @@ from grace.models.machine_code import MachineCode
 from grace.models.preprocessing.calibration import Calibration
 from grace.models.trees.compiled import Trees, add_up_rows, trees_of
 from grace.schema.caching import cached_on_first
-from grace.schema.features import Floats
+from grace.schema.features import Bools, Floats
+
+if TYPE_CHECKING:
+    from grace.models.preprocessing.known_ranges import KnownRanges
 
 MAX_EXPONENT = 700.0  # beyond which the exponential is infinite
 LINK = {"float32": 2e-6, "float64": 1e-12}  # by how much rounding of what follows the sums may move a margin
@@ -28,6 +32,8 @@ class TreeEnsemble:
     link: str
     precision: str
     calibration: Calibration | None = None
+    known: KnownRanges | None = None
+    """The numbers for which it is what the model computes; None if it is for all."""
 
     def __repr__(self) -> str:
         leaves = int((self.trees.feature < 0).sum())
@@ -68,6 +74,12 @@ class TreeEnsemble:
         for part in self.trees[:-2]:  # which features a tree uses, and its thresholds, follow from its nodes
             digest.update(np.ascontiguousarray(part).tobytes())
         return digest.hexdigest()
+
+    def beyond(self, rows: Floats) -> Bools:
+        """Which encoded rows (n,) have numbers for which it is not known what the model computes."""
+        if self.known is None:
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(self.known.beyond(rows).any(axis=1))
 
     def sums(self, rows: Floats) -> Floats:
         """The sums (n, k) of encoded rows."""
