@@ -105,3 +105,6 @@ def test_what_gamma_forbade_on_the_way_need_not_be_in_the_answer() -> None:
     assert limit_change(none, alone, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": 1.0}
     su = float(np.ceil(explainer.su[0, 1] * 100) / 100)
     assert limit_change(none, both, 0, {"gamma": 1.0}) == {"limit": "gamma", "value": su}
+    # a wider search may need no more changes than were allowed; what is said to suffice is more all the same
+    allowed = none.call["max_features"]
+    assert limit_change(none, both, 0, {"max_features": 2 * allowed}) == {"limit": "max_features", "value": allowed + 1}

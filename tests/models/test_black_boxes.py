@@ -362,10 +362,27 @@ def test_irreducible_goes_by_the_ties_of_the_model_itself() -> None:
     assert tied.success
     assert len(tied.changes) == 2
     assert not tied.checks["irreducible"]
+    assert tied.notes == ("fewer of these changes would do, but only by a tie between classes, or nearly one",)
     other = grace.wrap(lambda f: votes(f)[:, ::-1], classes=["no", "yes"])  # a tie stays with "no"
     clear = grace.Explainer(other, frame, gamma=1.0).explain({"a": 1, "b": 1})[0]
     assert len(clear.changes) == 2
     assert clear.checks["irreducible"]
+    assert clear.notes == ()
+
+
+def test_no_tie_is_claimed_of_changes_that_were_not_all_left_out() -> None:
+    """Of more than ten changes, not every subset is tried: whether fewer would do is not known."""
+    names = [f"x{j}" for j in range(12)]
+    frame = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (200, 12)), columns=names)
+
+    def votes(rows: pd.DataFrame) -> np.ndarray:
+        return np.stack([rows.sum(axis=1) == 12, rows.sum(axis=1) < 12], axis=1) * 1.0
+
+    explainer = grace.Explainer(grace.wrap(votes, classes=["all", "some"]), frame, gamma=1.0)
+    answer = explainer.explain(dict.fromkeys(names, 0), max_features=12)[0]
+    assert len(answer.changes) == 12
+    assert not answer.checks["irreducible"]
+    assert answer.notes == ()
 
 
 class Threads:

@@ -317,6 +317,76 @@ def test_proofs_agree_with_trying_everything(numbers: str, last: str) -> None:
     assert decided >= 20
 
 
+@pytest.mark.parametrize("numbers", ["logarithm", "power", "bins", "numbered bins"])
+def test_of_single_changes_the_nearest_is_taken(numbers: str) -> None:
+    """In distances of the numbers, not of what the network gets of them."""
+    small = FRAME[["income", "age"]]
+    target = np.log1p(small["income"]) - small["age"] / 40 > 1.8
+    columns = ColumnTransformer([("t", FRONTS[numbers](), ["income"]), ("n", StandardScaler(), ["age"])])
+    model = fitted(MLP, columns, small, target)
+    explainer = explainer_of(model, small)
+    assert isinstance(explainer.model, TorchModel)
+    assert transformed_inputs(explainer.model) is not None
+    batch = explainer.explain(small, among="nearest")
+    spread = {f.name: f.spread for f in explainer.schema.features}
+    several = 0
+    for i in range(len(small)):
+        row, near = small.iloc[[i]], {}
+        for name in small:
+            values = np.linspace(small[name].min(), small[name].max(), 2000)
+            values = np.unique(values.round()) if name == "age" else values
+            tried = pd.concat([row] * len(values), ignore_index=True).assign(**{name: values})
+            flips = model.predict(tried) != model.predict(row)[0]
+            apart = np.abs(values - row[name].iloc[0])[flips]
+            if len(apart):
+                near[name] = apart.min() / spread[name]
+        several += len(near) > 1
+        if near:
+            assert batch.changed.iloc[i].sum() == 1
+            assert batch.answers.distance[i] <= min(near.values()) + 0.01
+    assert several > 20
+
+
+@pytest.mark.parametrize("width", [40, 900])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("last", LAST)
+def test_whole_numbers_are_those_that_there_are(last: str, missing: bool, width: int) -> None:
+    """Of whole numbers behind a logarithm, the nearest single change is found, beyond the observed range too; as it is
+    where there are too many of them to try each."""
+    rng = np.random.default_rng(width + missing)
+    small = pd.DataFrame({"a": rng.integers(0, width, 120), "b": rng.integers(0, 5, 120), "c": rng.normal(size=120)})
+    value = np.log1p(small["a"]) + small["b"] / 3 + small["c"] / 9
+    target = value + rng.normal(0, 0.2, 120) > value.median()
+    numbers: list[Any] = [FunctionTransformer(np.log1p), StandardScaler()]
+    if missing:
+        small.loc[rng.random(120) < 0.1, "a"] = np.nan
+        numbers.insert(0, SimpleImputer())
+    before = ColumnTransformer([("t", make_pipeline(*numbers), ["a", "b"]), ("n", StandardScaler(), ["c"])])
+    model = fitted(LAST[last], before, small, target)
+    explainer = explainer_of(model, small)
+    assert isinstance(explainer.model, TorchModel)
+    assert transformed_inputs(explainer.model) is not None
+    rows = small.assign(b=small["b"] + np.arange(120) % 2 * 5).head(60)  # half of them beyond the range of training
+    batch = explainer.explain(rows, among="nearest")
+    spread = {f.name: f.spread for f in explainer.schema.features}
+    compared = 0
+    for i in range(len(rows)):
+        own, near = model.predict(rows.iloc[[i]])[0], []
+        for name, most in (("a", int(small["a"].max())), ("b", 4)):
+            if pd.isna(rows[name].iloc[i]):
+                continue
+            tried = pd.concat([rows.iloc[[i]]] * (most + 1), ignore_index=True).assign(**{name: range(most + 1)})
+            apart = (tried[name] - rows[name].iloc[i]).abs()[model.predict(tried) != own]
+            near += (apart / spread[name]).tolist()
+        if near:
+            compared += 1
+            assert batch.changed.iloc[i].sum() == 1
+            assert batch.answers.distance[i] <= min(near) + 1e-9
+    assert compared > 20
+    hits = batch.success
+    assert (model.predict(batch.contrast)[hits] == batch.contrast_class[hits]).all()
+
+
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
 @pytest.mark.parametrize("numbers", ["logarithm", "power", "normal quantiles", "numbered bins"])
 def test_no_row_is_nearer_than_is_proven(numbers: str, norm: str) -> None:

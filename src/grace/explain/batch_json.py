@@ -54,7 +54,7 @@ def _columns(ranked: Ranked, rows: Sequence[int], how: TextOptions) -> dict[str,
     """The texts of the parts of records that differ from answer to answer."""
     batch, shared, level, changes = ranked.batch, ranked.shared, LEVEL + 1, ranked.changes
     brittle = batch.details.brittle(ranked.rank, ranked.answers)
-    noted = [shared.remarks(i, brittle.get(i, ())) for i in rows]
+    noted = [ranked.remarks(i, brittle.get(i, ())) for i in rows]
     said, none = Notes(ranked, batch.schema.language), shared_words(shared.words(0, ()))
     words = {(): indented(none, level)}  # by the remarks that mention features
     labels = [indented(label) for label in shared.classes]

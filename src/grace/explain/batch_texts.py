@@ -47,7 +47,7 @@ def notes(ranked: Ranked, rows: Sequence[int], language: str | None) -> list[str
     batch = ranked.batch
     said = Notes(ranked, language or batch.schema.language)
     brittle = batch.details.brittle(ranked.rank, ranked.answers)
-    return [said.cell(ranked.shared.remarks(i, brittle.get(i, ()))) for i in rows]
+    return [said.cell(ranked.remarks(i, brittle.get(i, ()))) for i in rows]
 
 
 def notes_cell(e: Explanation, language: str | None = None) -> str:

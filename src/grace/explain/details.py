@@ -3,10 +3,10 @@ number, the region around an answer, medians of the new class, and the diagnosis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,12 @@ from torch import Tensor
 from grace.explain.batching import queries_so_far
 from grace.explain.diagnosis import LimitChange, diagnose
 from grace.explain.region import Region, decision_goal, region_of, regions_of_answers
+from grace.methods import METHODS
+from grace.methods.polish import EXHAUSTIVE, equal_counts, with_subsets
 from grace.methods.profiles import ASKED, profiles_of
 from grace.problem.answers import Answers
 from grace.problem.decimals import Decimals, digits_of
+from grace.problem.goal import Against
 from grace.problem.numpy_or_torch import to_native
 from grace.problem.problem import Problem
 from grace.proofs.boxes import POINTS
@@ -51,6 +54,7 @@ class Details:
         self._medians: dict[int, Floats] = {}
         self._spans: dict[tuple[int, int], tuple[Floats, dict[int, list[int]]]] = {}
         self._regions: dict[tuple[int, int], Regions | None] = {}
+        self._tied: dict[int, frozenset[int]] = {}
 
     @cached_property
     def diagnosis(self) -> dict[int, list[LimitChange]]:
@@ -115,6 +119,23 @@ class Details:
         regions = self._regions[block, rank]
         return None if regions is None else region_of(self.batch.schema, reader, columns, regions, at)
 
+    def tied(self, rank: int, answers: Answers) -> frozenset[int]:
+        """The rows of which fewer changes already lead to a tie that the model decides as was asked for; see
+        `tied_answers`. Empty where that is not known."""
+        if rank not in self._tied:
+            found: frozenset[int] = frozenset()
+            batch = self.batch
+            if batch.target_ranges is None and _is_polished(batch.call):
+                count = answers.changed.sum(axis=1)
+                some = answers.success & ~np.asarray(answers.checks["irreducible"], dtype=bool)
+                some &= (count <= EXHAUSTIVE) & ~answers.followed.any(axis=1)
+                here = np.flatnonzero(some)
+                if len(here) and self._may_query(int((2 << count[here]).sum())):
+                    tied = self._counted(lambda: tied_answers(batch.explainer, batch.schema, answers, here))
+                    found = frozenset(here[tied].tolist())
+            self._tied[rank] = found
+        return self._tied[rank]
+
     def _may_query(self, rows: int) -> bool:
         left = self.batch.calls_left
         return left is None or left >= rows
@@ -125,6 +146,25 @@ class Details:
         out = compute()
         self.queries += queries_so_far(self.batch.explainer.model)[1] - before
         return out
+
+
+def _is_polished(call: Mapping[str, Any]) -> bool:
+    method = METHODS[call["method"]]
+    return method.polishes_itself or (call["polish"] and method.gets_polished)
+
+
+def tied_answers(explainer: Explainer, schema: Schema, answers: Answers, rows: Rows) -> Bools:
+    """Whether a proper subset of the changes of some rows is decided like all of them, but none with a margin."""
+    goal = Against(explainer.tensor(answers.after[rows]).argmax(dim=1), 0.0, explainer.model.shift)
+    settings = replace(explainer.settings, method="search", gamma=1.0)
+    problem = explainer._problem(explainer.tensor(answers.rows[rows]), goal, schema, settings)
+    contrast = explainer.tensor(answers.contrast[rows])
+    out = torch.zeros(len(rows), dtype=torch.bool, device=contrast.device)
+    for part, size in equal_counts((contrast != problem.rows).sum(dim=1), contrast.shape[1]):
+        each = problem.select(part)
+        fewer = with_subsets(each, contrast[part], size)[1]
+        out[part] = each.decisions(fewer).any(dim=1) & ~each.reached(fewer).any(dim=1)
+    return out.cpu().numpy()
 
 
 def columns_by_row(cells: Bools) -> dict[int, list[int]]:

@@ -144,7 +144,8 @@ def limit_change(batch: Explanations, again: Explanations, k: int, changes: dict
     """The limit that was lifted in `changes`, with the value that suffices for row k of the batch `again`."""
     changed = np.flatnonzero(again.changed.iloc[k].to_numpy())
     if "max_features" in changes:
-        return {"limit": "max_features", "value": len(changed)}
+        # a wider search may find an answer with as few changes as were allowed
+        return {"limit": "max_features", "value": max(len(changed), batch.call["max_features"] + 1)}
     if "gamma" in changes:
         su = batch.explainer.su
         assert su is not None

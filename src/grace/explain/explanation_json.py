@@ -21,6 +21,7 @@ REMARKS = {
     "fraction": ("feature", "value"),
     "rule": ("rule",),
     "brittle": ("feature",),
+    "tie": (),
 }
 """The kinds of remarks, and the parts of each."""
 

@@ -142,12 +142,17 @@ class Ranked:
             "make_region": partial(self.region, i),
         }
 
+    def remarks(self, i: int, brittle: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
+        """Notes about row i and the columns of its brittle changes, and whether fewer of its changes lead to a tie."""
+        noted = self.shared.remarks(i, brittle)
+        return (*noted, {"what": "tie"}) if i in self.batch.details.tied(self.rank, self.answers) else noted
+
     def deferred(self, i: int, proof: Mapping[str, Any] | None) -> dict[str, Any]:
         """The other fields; `proof` is the record of the proof."""
         batch = self.batch
         spans, brittle = batch.details.spans(i, self.rank, self.answers)
         miss = None if self.success[i] else self.shared.miss(i)
-        noted = self.shared.remarks(i, brittle)
+        noted = self.remarks(i, brittle)
         starts, columns, medians = self.medians
         here = range(starts[i], starts[i + 1])
         return {

@@ -224,10 +224,10 @@ class TorchModel(Model):
         known = self.encode.known if isinstance(self.encode, TransformedInputs) else None
         return "" if known is None else known.check(rows, schema)
 
-    def behind(self, encode: Any, schema: Schema) -> TorchModel:
-        """The same module on rows of another schema."""
+    def behind(self, encode: Any, schema: Schema, module: nn.Module | None = None) -> TorchModel:
+        """The same module, or another, on rows of another schema."""
         other = self._again()
-        other.encode, other.schema = encode, schema
+        other.encode, other.schema, other.module = encode, schema, module or self.module
         return other
 
     def _again(self) -> TorchModel:

@@ -11,7 +11,13 @@ from torch import Tensor
 from grace.models.preprocessing.formulas import Bins
 from grace.models.preprocessing.inputs import Function
 from grace.problem.problem import Problem, positions
-from grace.problem.transformed import Transformed, has_known_values, transformed, with_sum_of_costs
+from grace.problem.transformed import (
+    Transformed,
+    has_known_values,
+    transformed,
+    transformed_inputs,
+    with_sum_of_costs,
+)
 from grace.proofs.verdicts import FOUND, OPEN, Verdicts
 
 PARTS = 64  # of a distance among values of functions, in which it is divided among features
@@ -24,13 +30,15 @@ Bound = Callable[[Problem, Tensor, float], Tensor]
 def prove_transformed(problem: Problem, most: Tensor, budget: float, prove: Prove) -> Verdicts:
     """Decide rows by proofs among the values of the functions. An answer there that is none among the numbers that
     there are leaves a row open."""
-    n, rows, device = len(problem), positions(has_known_values(problem)), problem.rows.device
+    inputs = transformed_inputs(problem.model)
+    assert inputs is not None
+    n, rows, device = len(problem), positions(has_known_values(problem, inputs)), problem.rows.device
     status, found = torch.full((n,), OPEN, device=device), problem.rows.clone()
     nodes = torch.zeros(n, dtype=torch.int64, device=device)
     seconds = torch.zeros(n, dtype=torch.float64, device=device)
     if len(rows):
         part, at_most = problem.select(rows), most.to(device).expand(n)[rows]
-        inside = transformed(part)
+        inside = transformed(part, inputs)
         verdicts = prove(inside.inner, at_most, budget)
         answers = inside.original(verdicts.rows)
         real = part.inside(answers).all(dim=1) & ~part.redundant(answers) & part.reached(answers)
@@ -45,10 +53,12 @@ def distance_bound_transformed(problem: Problem, contrast: Tensor, budget: float
     """The distance (n,) below which no row reaches the goal, from the least sum of costs among the values of the
     functions: however that is divided among the changed features, each has to move so far that its value does."""
     out = problem.rows.new_zeros(len(problem))
-    rows = positions(has_known_values(problem))
+    inputs = transformed_inputs(problem.model)
+    assert inputs is not None
+    rows = positions(has_known_values(problem, inputs))
     if len(rows):
         part, answers = problem.select(rows), contrast[rows]
-        inside = transformed(part)
+        inside = transformed(part, inputs)
         sums, changed = with_sum_of_costs(inside.inner), answers != part.rows
         least = bound(sums, _changed_inside(inside, answers, changed), budget)
         out[rows] = _least_distance(inside, sums, changed, least).to(out)

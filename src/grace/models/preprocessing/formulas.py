@@ -204,9 +204,16 @@ class Composition(Formula):
 
 @dataclass(frozen=True)
 class Bins:
-    """Which of the intervals between rising edges a number lies in, the edge being part of the one above it."""
+    """Which of the intervals between rising edges a number lies in, the edge being part of the one above it. Of a list
+    of whole numbers, each is in an interval of its own."""
 
     edges: tuple[float, ...]
+    lists_numbers: bool = False
+
+    @classmethod
+    def of_whole_numbers(cls, first: int, last: int) -> Bins:
+        """The position of each whole number in such a list."""
+        return cls(tuple(map(float, range(first + 1, last + 1))), lists_numbers=True)
 
     def __call__(self, values: Tensor) -> Tensor:
         edges = torch.as_tensor(self.edges, dtype=torch.float64, device=values.device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -40,7 +41,7 @@ class Function:
                 categories=codes,
                 never=codes[len(codes) - feature.gaps :],
                 ordered=True,
-                spread=max(1.0, far - near),
+                spread=spread if self.formula.lists_numbers else max(1.0, far - near),
                 cost=feature.cost,
             )
         share = (ends[1] - ends[0]) / spread
@@ -79,6 +80,40 @@ class TransformedInputs:
             assert isinstance(feature, Numeric)
             features[j] = function.feature(feature)
         return replace(schema, features=tuple(features), rules=())
+
+    def listing(self, most: int) -> TransformedInputs:
+        """The same where each whole number of a feature with at most so many is a category; as far again beyond its
+        range, as rows may be there. Itself if there is no such feature."""
+        functions = []
+        for j, function in self.functions:
+            feature = self.schema.features[j]
+            assert isinstance(feature, Numeric)
+            low, high = feature.bounds
+            if feature.integer and high - low < most and not isinstance(function.formula, Bins):
+                first, last = (math.ceil(max(low - most, function.low)), math.floor(min(high + most, function.high)))
+                function = Function(Bins.of_whole_numbers(first, last), first, last)
+            functions.append((j, function))
+        return self if tuple(functions) == self.functions else replace(self, functions=tuple(functions))
+
+    def weights(self, weight: Tensor, listing: TransformedInputs) -> Tensor:
+        """The weights (units, inputs) of a first layer for what `listing`, made of these inputs, gives it."""
+        old, new = self.then, listing.then
+        out = weight.new_zeros(len(weight), new.width)
+        for at, j in enumerate(new.numeric):
+            out[:, at] = weight[:, old.numeric.index(j)]
+        for j, block in new.blocks.items():
+            if j in old.blocks:
+                out[:, block] = weight[:, old.blocks[j]]
+                continue
+            formula, numbers = dict(self.functions)[j].formula, dict(listing.functions)[j]
+            listed = torch.arange(numbers.low, numbers.high + 1, dtype=torch.float64, device=weight.device)
+            part = weight[:, [old.numeric.index(j)]] * formula(listed)
+            if j in old.gaps:
+                part = torch.cat([part, weight[:, [old.gaps[j]]]], dim=1)
+            out[:, block] = part
+        for j, at in new.gaps.items():
+            out[:, at] = weight[:, old.gaps[j]]
+        return out
 
     def __call__(self, rows: Tensor) -> Tensor:
         return self.then(self.transformed(rows))

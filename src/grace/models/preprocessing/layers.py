@@ -67,7 +67,7 @@ def read_layers(
     )
     agrees = SameDecisions(asked.task, asked.classes)
     out.origin = Origin(asked.name, Decisions(asked), agrees, itself)
-    out.subject, out.file = asked.subject, asked.file
+    out.name, out.subject, out.file = asked.name, asked.subject, asked.file
     if asked.task != "regression":
         scores = out.scores(torch.as_tensor(rows)).numpy()
         why = probabilities_missing(model, asked.given(rows), scores)
@@ -114,7 +114,8 @@ def _same_classes(model: Any, asked: Predictor, layers: Layers) -> bool:
 def _is_stepped(first: FirstLayer, encode: TransformedInputs) -> bool:
     """Whether every number that the layer gets is bins: a linear model is then read as trees."""
     binned = {j for j, function in encode.functions if isinstance(function.formula, Bins)}
-    used = [j for j in encode.then.numeric if any(first.weight[c].any() for c in first.inputs(j).tolist())]
+    numbers = [first.columns(j) for j in encode.then.numeric]
+    used = any(column.kind != STEPS and first.weight[c].any() for columns in numbers for c, column in columns)
     return bool(binned) and not used
 
 

@@ -142,6 +142,8 @@ def _remedy(alone: Sequence[str], limit: str, value: Any = None) -> str:
 
 
 def note(remark: Mapping[str, Any], feature: Feature | None) -> str:
+    if remark["what"] == "tie":
+        return "weniger dieser Änderungen genügten auch, aber nur bei Gleichstand der Klassen oder beinahe"
     if feature is None:
         return (
             f"die Zeile selbst verletzt die Regel {label(remark['rule'])}, die nur einhalten muss, was deren Merkmale "

@@ -138,6 +138,8 @@ def _remedy(alone: Sequence[str], limit: str, value: Any = None) -> str:
 
 
 def note(remark: Mapping[str, Any], feature: Feature | None) -> str:
+    if remark["what"] == "tie":
+        return "fewer of these changes would do, but only by a tie between classes, or nearly one"
     if feature is None:
         return (
             f"the row itself breaks the rule “{remark['rule']}”, which only an answer that changes its features has to "
