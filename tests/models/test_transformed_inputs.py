@@ -327,13 +327,13 @@ def test_of_single_changes_the_nearest_is_taken(numbers: str) -> None:
     explainer = explainer_of(model, small)
     assert isinstance(explainer.model, TorchModel)
     assert transformed_inputs(explainer.model) is not None
-    batch = explainer.explain(small, among="nearest")
+    batch = explainer.explain(small.head(50), among="nearest")
     spread = {f.name: f.spread for f in explainer.schema.features}
     several = 0
-    for i in range(len(small)):
+    for i in range(50):
         row, near = small.iloc[[i]], {}
         for name in small:
-            values = np.linspace(small[name].min(), small[name].max(), 2000)
+            values = np.linspace(small[name].min(), small[name].max(), 1000)
             values = np.unique(values.round()) if name == "age" else values
             tried = pd.concat([row] * len(values), ignore_index=True).assign(**{name: values})
             flips = model.predict(tried) != model.predict(row)[0]
@@ -344,7 +344,7 @@ def test_of_single_changes_the_nearest_is_taken(numbers: str) -> None:
         if near:
             assert batch.changed.iloc[i].sum() == 1
             assert batch.answers.distance[i] <= min(near.values()) + 0.01
-    assert several > 20
+    assert several > 10
 
 
 @pytest.mark.parametrize("width", [40, 900])

@@ -20,6 +20,7 @@ from grace.proofs.compiled.rows import Aims
 
 ENOUGH = 0.01  # a gap that need not be closed
 THINNEST = 1e-10  # a range of this share of the whole is not halved any more
+A_BOX = 1_000  # products that take as long as a box does beside its own
 DONE, PAUSED, FULL = 0, 1, 2
 COUNT = 0  # a place of the state
 NEAREST, LEAST = 0, 1  # of the distances
@@ -195,7 +196,15 @@ def copy_box(boxes: Boxes, source: int, place: int, k: int) -> None:
 
 @compiled
 def bound_box(net: Layers, columns: Columns, table: Table, aims: Aims, i: int, group: int, k: int, s: Work) -> float:
-    """How near an answer in the box can be; infinite if it holds none."""
+    """How near an answer in the box can be; infinite if it holds none. A range without the row's own value, which may
+    lie outside the limits, ends at these."""
+    s.state[PRODUCTS] += A_BOX
+    for a in range(k):
+        j, x = s.features[a], table.rows[i, s.features[a]]
+        if s.options[a] == 0 and not (s.box[0, a] <= x and x <= s.box[1, a]):
+            s.box[0, a], s.box[1, a] = max(s.box[0, a], table.low[i, j]), min(s.box[1, a], table.high[i, j])
+            if s.box[0, a] > s.box[1, a]:
+                return np.inf
     most = upper_bound(net, table, aims, i, group, k, s)
     return np.inf if most < 0.0 else nearest_point(net, columns, table, i, k, most, s)
 
