@@ -27,6 +27,17 @@ from grace import datasets
 HIGH = 250_000  # dollars that a house of a district should have been worth at least
 TREES = 100
 DATA = (*datasets.PAPER, *datasets.CATEGORICAL, *datasets.NUMBERS)
+RULES = {
+    "magic": ["fConc1 <= fConc", "fWidth <= fLength"],
+    "spam": [
+        "capital_run_length_average <= capital_run_length_longest",
+        "capital_run_length_longest <= capital_run_length_total",
+    ],
+    "cancer92": [
+        f"mean_{part} <= worst_{part}"
+        for part in ("radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity")
+    ],
+}
 LARGE = "XGBoost 500 × 8"
 LARGE_DATA = ("magic", "spam", "german_credit")
 

@@ -3,12 +3,12 @@
     python benchmarks/trees.py [--data spam,adult] [--models XGBoost,forest] [--rows 50,mfeat=20] [--peers] [--resume]
     python benchmarks/trees.py --only growth
 
-Parts: models (answers, proofs and times, beside the same models as black boxes), pipeline, growth, and with --peers
-NICE, DiCE and treecf, in environments of their own (see docs/benchmark.md), on all tables and --peer-models: --only
-peers takes about half an hour. Each cell
-is measured in a process that is ended after --limit seconds; its figures are written to a table beside the page at
-once, and the page is made from all that are there. --resume goes on with a run that was interrupted: it leaves out
-cells that are there already, and keeps the command and the machine that the page names.
+Parts: models (answers, proofs and times, beside the same models as black boxes), pipeline, rules, growth, and with
+--peers NICE, DiCE and treecf, in environments of their own (see docs/benchmark.md), on all tables and --peer-models:
+--only peers takes about half an hour. Each cell is measured in a process that is ended after --limit seconds; its
+figures are written to a table beside the page at once, and the page is made from all that are there. --resume goes on
+with a run that was interrupted: it leaves out cells that are there already, and keeps the command and the machine that
+the page names.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ from typing import Any
 import pandas as pd
 from minimal import limits as rows_of
 from speed import machine
-from tree_models import DATA, LARGE, MODELS, cells
-from trees_measure import Limits, Line, growth_cell, growth_cells, model_cell, pipeline_cell
+from tree_models import DATA, LARGE, MODELS, RULES, cells
+from trees_measure import Limits, Line, growth_cell, growth_cells, model_cell, pipeline_cell, rules_cell
 from trees_page import page
 from trees_peers import peer_cell
 
 ROWS = "50,mfeat=20,adult=30"
 PEER_MODELS = ",".join(name for name in MODELS if name != LARGE)
 PIPELINES = ("german_credit", "adult")
-PARTS = ("models", "pipeline", "growth", "peers")
-KEYS = {"models": ["data", "model"], "pipeline": ["data"], "growth": ["grows", "value"], "peers": ["data", "model"]}
+PARTS = ("models", "pipeline", "rules", "growth", "peers")
+KEYS = {"models": ["data", "model"], "pipeline": ["data"], "rules": ["data", "model"], "growth": ["grows", "value"]}
+KEYS["peers"] = ["data", "model"]
 Job = tuple[Any, ...]
 Work = Callable[..., list[Line]]
 
@@ -114,6 +115,7 @@ def run(part: str, jobs: list[Job], args: argparse.Namespace) -> None:
     work: dict[str, Work] = {
         "models": model_cell,
         "pipeline": pipeline_cell,
+        "rules": rules_cell,
         "growth": growth_cell,
         "peers": peer_cell,
     }
@@ -162,6 +164,7 @@ def main() -> None:
     jobs: dict[str, list[Job]] = {
         "models": cells(data, models),
         "pipeline": [(name,) for name in PIPELINES if name in data],
+        "rules": cells([name for name in RULES if name in data], [m for m in models if m != LARGE]),
         "growth": growth_cells(),
         "peers": cells(data, [m for m in args.peer_models.split(",") if m in models]),
     }

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from tree_models import MODELS, Subject, pipeline, table, xgboost
+from tree_models import MODELS, RULES, Subject, pipeline, table, xgboost
 
 import grace
 from grace.experiments.runners.protocol import TooLong, limit
@@ -182,6 +182,27 @@ def measure_pipeline(data: str, limits: Limits) -> list[Line]:
     return lines
 
 
+def measure_rules(data: str, model: str, limits: Limits) -> Line:
+    """A model asked under linear rules, beside the same question without them, and to the same model as a black box."""
+    subject = MODELS[model](table(data))
+    explainer, frame = subject.explainer(), subject.rows(limits.rows)
+    if tree_ensemble(explainer.model) is None:
+        return {"failed": "its trees were not read"}
+    ruled = {**subject.asked(), "rules": RULES[data]}
+    for asked in (ruled, subject.asked()):
+        explainer.explain(frame.head(1), **asked)  # fills caches
+    own, alone = answered(explainer, frame, limits.stage, ruled)
+    plain, _ = answered(explainer, frame.head(own["rows"]), limits.stage, subject.asked())
+    box, theirs = answered(as_black_box(explainer), frame.head(limits.few_rows), limits.stage, ruled)
+    both = min(len(alone), len(theirs))
+    here, _ = explained(explainer, frame.head(max(both, 1)), **ruled)
+    line = {"rules": len(RULES[data]), **own, **{f"plain_{name}": plain[name] for name in BESIDE}}
+    line |= {f"box_{name}": box.get(name, np.nan) for name in BESIDE}
+    line |= {"fidelity_there": float(here.success.mean()), "features_there": mean(counts(here))}
+    times = float(np.median(theirs[:both]) / np.median(alone[:both])) if both else np.nan
+    return {**line, "times": times, "failed": ""}
+
+
 def measure_growth(what: str, value: int, limits: Limits) -> Line:
     """XGBoost of so many trees of a depth, asked about so many rows in one batch."""
     sizes = {**USUAL, what: value}
@@ -209,6 +230,10 @@ def model_cell(limits: Limits, data: str, model: str) -> list[Line]:
 
 def pipeline_cell(limits: Limits, data: str) -> list[Line]:
     return [{"data": data, **line} for line in measure_pipeline(data, limits)]
+
+
+def rules_cell(limits: Limits, data: str, model: str) -> list[Line]:
+    return [{"data": data, "model": model, **measure_rules(data, model, limits)}]
 
 
 def growth_cell(limits: Limits, what: str, value: int) -> list[Line]:

@@ -9,19 +9,30 @@ GPU.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from grace.models.base import Model
 from grace.models.ensemble import Together
+from grace.models.predictor import tree_ensemble
 from grace.models.relu import ReluNetwork, relu_network
+from grace.models.trees.ensemble import TreeEnsemble
 from grace.problem.goal import Against, AllModelsGoal, Between, Flip
 from grace.problem.problem import Problem
 from grace.problem.requirements.consequences import Consequences, RuleGoal, RuleModel
 from grace.problem.requirements.plausible import PlausibilityGoal, PlausibilityModel
 from grace.schema.rules import AtMost
+from grace.schema.rules.keeping import ROUNDING, EncodedRule, scaled_terms
+from grace.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from grace.methods.trees.rules import LinearRules
+
+STRICT = 1.5 * ROUNDING  # the slack that a rule with < leaves, as a row is checked with that of ROUNDING
 
 
 @dataclass(frozen=True)
@@ -36,12 +47,8 @@ class Served:
     plausible: PlausibilityModel | None
 
     def active(self, problem: Problem) -> Tensor:
-        """Which rules (n, rules) apply to each row: not those about a missing cell, which stays missing."""
-        if self.consequences is None or not self.consequences.rules:
-            return torch.zeros(len(problem), 0, dtype=torch.bool)
-        missing = problem.space.missing(problem.rows)
-        void = [missing[:, list(rule.columns)].any(dim=1) for rule in self.consequences.rules]
-        return ~torch.stack(void, dim=1)
+        """Which rules (n, rules) apply to each row."""
+        return active_rules(problem, () if self.consequences is None else self.consequences.rules)
 
 
 def serves(problem: Problem) -> Served | None:
@@ -49,8 +56,7 @@ def serves(problem: Problem) -> Served | None:
     model, goal, consequences, plausible = problem.model, problem.goal, None, None
     if isinstance(model, RuleModel) and isinstance(goal, RuleGoal):
         consequences, model, goal = model.consequences, model.model, goal.goal
-        linear = all(isinstance(rule.rule, AtMost) and rule.columns for rule in consequences.rules)
-        if not linear or consequences.dependents:
+        if not is_linear(consequences):
             return None
     if isinstance(model, PlausibilityModel) and isinstance(goal, PlausibilityGoal):
         plausible, model, goal = model, model.model, goal.goal
@@ -65,3 +71,70 @@ def serves(problem: Problem) -> Served | None:
     if len(known) < len(models):
         return None
     return Served(models[0], known, order, goal, consequences, plausible)
+
+
+@dataclass(frozen=True)
+class RuledTrees:
+    """A problem about a tree ensemble under linear rules alone."""
+
+    ensemble: TreeEnsemble
+    inner: Problem  # without the rules
+    rules: LinearRules
+
+
+def ruled_trees(problem: Problem) -> RuledTrees | None:
+    """The parts of a problem about a tree ensemble that has linear rules and no other requirements; None for others."""
+    model, goal = problem.model, problem.goal
+    if not isinstance(model, RuleModel) or not isinstance(goal, RuleGoal) or not problem.rows.is_cpu:
+        return None
+    ensemble = tree_ensemble(model.model)
+    if ensemble is None or not is_linear(model.consequences) or not isinstance(goal.goal, Flip | Against | Between):
+        return None
+    inner = replace(problem, model=model.model, goal=goal.goal, origin=None)
+    return RuledTrees(ensemble, inner, linear_rules(problem, model.consequences))
+
+
+def is_linear(consequences: Consequences) -> bool:
+    """Whether all rules are linear, and no feature follows others."""
+    linear = all(isinstance(rule.rule, AtMost) and rule.columns for rule in consequences.rules)
+    return linear and not consequences.dependents
+
+
+def active_rules(problem: Problem, rules: Sequence[EncodedRule]) -> Tensor:
+    """Which rules (n, rules) apply to each row: not those about a missing cell, which stays missing."""
+    if not rules:
+        return torch.zeros(len(problem), 0, dtype=torch.bool)
+    missing = problem.space.missing(problem.rows)
+    return ~torch.stack([missing[:, list(rule.columns)].any(dim=1) for rule in rules], dim=1)
+
+
+def linear_rules(problem: Problem, consequences: Consequences) -> LinearRules:
+    """Linear rules as arrays."""
+    from grace.methods.trees.rules import LinearRules  # numba takes a second to import
+
+    begins, feature = [0], list[int]()
+    factor, constant = list[float](), list[float]()
+    for rule in consequences.rules:
+        terms, slack = slack_of(consequences.schema, rule)
+        feature += [j for j, _ in terms]
+        factor += [weight for _, weight in terms]
+        begins.append(len(feature))
+        constant.append(slack)
+    return LinearRules(
+        begins=np.array(begins, dtype=np.int64),
+        feature=np.array(feature, dtype=np.int64),
+        factor=np.array(factor, dtype=np.float64),
+        constant=np.array(constant, dtype=np.float64),
+        active=np.ascontiguousarray(active_rules(problem, consequences.rules).numpy()),
+    )
+
+
+def slack_of(schema: Schema, encoded: EncodedRule) -> tuple[list[tuple[int, float]], float]:
+    """The slack of a linear rule in units of its standard deviation, as terms and a constant; it is as the rule is
+    checked, with an allowance for rounding."""
+    rule = encoded.rule
+    assert isinstance(rule, AtMost)
+    difference = rule.right.minus(rule.left)
+    terms, scale = scaled_terms(schema, difference)
+    constant = difference.constant / scale + (-STRICT if rule.strict else 0.5 * ROUNDING)
+    return [(j, factor / scale) for j, factor in terms if factor != 0], constant

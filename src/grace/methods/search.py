@@ -16,7 +16,7 @@ from grace.methods.line_search import ROUNDING
 from grace.methods.moves import VALUES, Moves, moves_of
 from grace.methods.observed import is_scanned, nearest_flips
 from grace.methods.polish import is_compiled, polish, trees_of
-from grace.methods.requirements import serves
+from grace.methods.requirements import RuledTrees, ruled_trees, serves
 from grace.methods.steady import steadied, steadiness
 from grace.methods.transformed import search_transformed
 from grace.methods.walk import both, gradient, is_compiled_walk
@@ -41,6 +41,8 @@ def search(problem: Problem) -> Tensor:
     if is_transformed(problem):
         found = search_transformed(problem, search, search_on_tensors)
         return steady_answers(problem, found) if is_steady(problem) else found
+    if (ruled := ruled_trees(problem)) is not None:
+        return search_under_rules(problem, ruled)
     ensemble = trees_of(problem)
     if not is_compiled(problem) and ensemble is None:
         return search_on_tensors(problem) if serves(problem) is None else search_required(problem)
@@ -51,6 +53,22 @@ def search(problem: Problem) -> Tensor:
     else:
         found = with_walks(problem)
     return steady_answers(problem, found) if is_steady(problem) else found
+
+
+def search_under_rules(problem: Problem, ruled: RuledTrees) -> Tensor:
+    """The exact search of trees under linear rules; the search on tensors for rows that it gave up, and for those whose
+    answer the model does not confirm."""
+    from grace.methods.trees import search_ruled_trees  # numba takes a second to import
+
+    found, complete = search_ruled_trees(ruled.inner, ruled.ensemble, ruled.rules)
+    if is_steady(problem):
+        found = steadied(problem, found)
+    changed = (found != problem.rows).any(dim=1)
+    fits = problem.reached(found) & problem.inside(found).all(dim=1)
+    rest = positions(torch.where(changed, ~fits, ~complete))
+    if len(rest):
+        found[rest] = beam_search(problem.select(rest))
+    return found
 
 
 def search_required(problem: Problem) -> Tensor:

@@ -15,6 +15,7 @@ import grace
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.trees.bounds import bound, remember
 from grace.methods.trees.regions import FIXED, LIMIT, LIMITS, MARK, MOVED, OPEN, SIDE, SPENT, Region, region
+from grace.methods.trees.rules import no_rules
 from grace.methods.trees.slots import make_slots
 from grace.models.predictor import tree_ensemble
 from grace.models.trees.compiled import Trees, add_up_rows, trees_of
@@ -64,7 +65,7 @@ def random_question(rng: np.random.Generator, trees: Trees, norm: float) -> tupl
     whole, spread, digits = np.arange(FEATURES) == 1, np.full(FEATURES, 2.0), np.full(FEATURES, 2)
     columns = Columns(spread, weight, digits, whole, ~category, begins, np.arange(float(CODES)), norm)
     free = np.ones((1, FEATURES), dtype=bool)
-    table = Table(row[None], low[None], high[None], free, np.zeros((FEATURES, FEATURES), dtype=bool))
+    table = Table(row[None], low[None], high[None], free, np.zeros((FEATURES, FEATURES), dtype=bool), no_rules(1))
     r = region(trees, FEATURES, 3)
     r.least[:], r.most[:] = low, high
     make_slots(trees, columns, table, 0, free[0], r)

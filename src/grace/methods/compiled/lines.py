@@ -60,6 +60,7 @@ class Table(NamedTuple):
     high: Floats
     free: Bools
     conflict: Bools  # (d, d)
+    rules: Any = ()  # between numbers, in a search of trees; see `trees.rules`
 
 
 class Lines(NamedTuple):

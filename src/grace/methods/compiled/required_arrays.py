@@ -9,16 +9,12 @@ import numpy as np
 
 from grace.methods.compiled.goal import RANGE, CompiledGoal
 from grace.methods.compiled.required import Linear, Required
-from grace.methods.requirements import Served
+from grace.methods.requirements import Served, slack_of
 from grace.models.compiled import Floats, Layers, layers_of
 from grace.models.relu import ReluNetwork
 from grace.problem.goal import Against, Between, Flip
 from grace.problem.problem import Problem
 from grace.problem.requirements.plausible import PlausibilityModel
-from grace.schema.rules import AtMost
-from grace.schema.rules.keeping import ROUNDING, scaled_terms
-
-STRICT = 1.5 * ROUNDING  # the slack that a rule with < leaves, as a row is checked with that of ROUNDING
 
 
 def required_layers(served: Served) -> Layers:
@@ -93,14 +89,10 @@ def _slacks(served: Served, layers: Layers) -> Functions:
     rules = [] if served.consequences is None else served.consequences.rules
     factors, constants = np.zeros((len(layers.begins), len(rules))), np.zeros(len(rules))
     for r, encoded in enumerate(rules):
-        rule = encoded.rule
-        assert isinstance(rule, AtMost)
         assert served.consequences is not None
-        difference = rule.right.minus(rule.left)
-        terms, scale = scaled_terms(served.consequences.schema, difference)
+        terms, constants[r] = slack_of(served.consequences.schema, encoded)
         for j, factor in terms:
-            factors[j, r] = factor / scale
-        constants[r] = difference.constant / scale + (-STRICT if rule.strict else 0.5 * ROUNDING)
+            factors[j, r] = factor
     return factors, np.zeros((len(layers.tables), len(rules))), constants
 
 

@@ -8,6 +8,7 @@ branch       branch and bound over features and cells; search_nodes are its node
 steps        sums along single features; descent and values of few digits; profiles are whole lines of many rows
 rows         the search over many rows
 steady       answers with room around them
+rules        linear rules between numbers, within the search
 checks       whether all changes of an answer are needed
 aims         goals as functionals of the sums
 """
@@ -30,6 +31,7 @@ from grace.methods.trees.aims import aims_of, plain_aims
 from grace.methods.trees.checks import need_every_change
 from grace.methods.trees.margins import Aims
 from grace.methods.trees.rows import COMPLETE, Found, TreeWork, found_arrays, search_rows, tree_work
+from grace.methods.trees.rules import LinearRules, no_rules
 from grace.methods.trees.steady import steady_rows
 from grace.models.machine_code import MachineCode
 from grace.models.trees.compiled import Trees
@@ -49,9 +51,20 @@ _thread = threading.local()
 def search_trees(problem: Problem, ensemble: TreeEnsemble) -> Tensor:
     """The answer with the fewest changes, and of those the nearest; or the nearest of all, if that is preferred. The
     original row where there is none. Where rounding could decide, the model itself does."""
-    found = search_from(problem, ensemble, np.ones(len(problem), dtype=np.int64), problem.prefer == "nearest")
+    return _search(problem, ensemble, None)[0]
+
+
+def search_ruled_trees(problem: Problem, ensemble: TreeEnsemble, rules: LinearRules) -> tuple[Tensor, Tensor]:
+    """The same under rules, and whether the search of each row (n,) left nothing out."""
+    return _search(problem, ensemble, rules)
+
+
+def _search(problem: Problem, ensemble: TreeEnsemble, rules: LinearRules | None) -> tuple[Tensor, Tensor]:
+    first = np.ones(len(problem), dtype=np.int64)
+    found = search_from(problem, ensemble, first, problem.prefer == "nearest", rules)
+    complete = torch.from_numpy(found.state == COMPLETE)
     if not found.cells.any():
-        return torch.from_numpy(found.rows)
+        return torch.from_numpy(found.rows), complete
     best, left, part = with_decided_cells(problem, found), np.arange(len(problem)), problem
     while problem.prefer != "nearest" and found.cells.any():  # none of the cells in question may have been an answer
         missed = (best[left] == part.rows.numpy()).all(axis=1)
@@ -60,14 +73,18 @@ def search_trees(problem: Problem, ensemble: TreeEnsemble) -> Tensor:
             break
         left, first = left[again], found.changes[again] + 1
         part = problem.select(torch.from_numpy(left))
-        found = search_from(part, ensemble, first, False)
+        if rules is not None:
+            rules = rules._replace(active=np.ascontiguousarray(rules.active[again]))
+        found = search_from(part, ensemble, first, False, rules)
         best[left] = with_decided_cells(part, found)
-    return torch.from_numpy(best)
+    return torch.from_numpy(best), complete
 
 
-def search_from(problem: Problem, ensemble: TreeEnsemble, first: np.ndarray, nearest: bool) -> Found:
+def search_from(
+    problem: Problem, ensemble: TreeEnsemble, first: np.ndarray, nearest: bool, rules: LinearRules | None = None
+) -> Found:
     """The compiled search, for each row with at least `first` (n,) changes."""
-    trees, aims, columns, table = tree_arrays(problem, ensemble)
+    trees, aims, columns, table = tree_arrays(problem, ensemble, rules=rules)
     found, most, run = found_arrays(table.rows), problem.max_features, ready()
     over_rows(
         len(problem),
@@ -132,11 +149,14 @@ def need_every_change_trees(
     return needed == NEEDED, needed == UNSURE
 
 
-def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
+def tree_arrays(
+    problem: Problem, ensemble: TreeEnsemble, ties: bool = False, rules: LinearRules | None = None
+) -> Arrays:
     """The trees, goal (see `aims_of`), columns and rows of a problem."""
     rows, _, _, free = problem.cells
-    cells = rows, *ends_of(problem, ensemble), free, problem.pairs
-    table = Table(*map(np.ascontiguousarray, cells))
+    low, high = ends_of(problem, ensemble)
+    cells = map(np.ascontiguousarray, (rows, low, high, free, problem.pairs))
+    table = Table._make((*cells, no_rules(len(rows)) if rules is None else rules))
     return ensemble.trees, aims_of(problem, ensemble, ties), column_arrays(problem.space), table
 
 
@@ -176,7 +196,7 @@ def smallest() -> Question:
     trees = smallest_trees()
     aims = plain_aims(np.zeros((1, 1, 1)), whole[:0], rows, rows, rows, [0, 1])
     columns = Columns(none, none, whole, none > 0, none > 0, np.zeros(2, dtype=np.int64), none[:0], 1.0)
-    table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool))
+    table = Table(rows, rows, rows, rows > 0, np.zeros((1, 1), dtype=bool), no_rules(0))
     return trees, aims, columns, table, tree_work(trees, columns, 1, 1)
 
 
@@ -215,6 +235,7 @@ __all__ = [
     "need_every_change_trees",
     "polish_trees",
     "search_from",
+    "search_ruled_trees",
     "search_trees",
     "steady_trees",
     "tree_arrays",

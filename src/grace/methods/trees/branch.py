@@ -18,6 +18,7 @@ from grace.methods.trees.bounds import bound, is_held, remember
 from grace.methods.trees.expansion import expand
 from grace.methods.trees.margins import ACCEPTED, DIVIDED, DROPPED, IN_DOUBT, Aims, lead_of, logit_of
 from grace.methods.trees.regions import FIXED, LIMIT, LIMITS, MARK, MOVED, OPEN, SPENT, SPLITS, VISITS
+from grace.methods.trees.rules import is_ruled
 from grace.methods.trees.search_nodes import (
     CROWDED,
     LOST,
@@ -27,6 +28,7 @@ from grace.methods.trees.search_nodes import (
     accept,
     doubt,
     limit_moves,
+    narrow_node,
     place_values,
     split,
 )
@@ -105,6 +107,8 @@ def process(
     r, d, kind = s.region, table.rows.shape[1], aims.kind[i]
     count, left, group = s.moved[node], s.left[node], s.group[node]
     set_status(trees, table, i, node, s)
+    if count > 0 and is_ruled(table) and not narrow_node(columns, table, i, node, s):
+        return
     tightest, lacks, brings, sure, mixed, apart = np.inf, 0.0, 0.0, True, -1, 0.0
     for q in range(aims.groups[group], aims.groups[group + 1]):
         if is_held(left, q, r) and r.held[left, q] != r.counts[LIMITS]:  # not yet, or the limits are narrower by now

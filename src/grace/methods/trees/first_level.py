@@ -13,6 +13,7 @@ from grace.methods.compiled.lines import Columns, Table, cost_of, said_within
 from grace.methods.trees.cells import Cells, cell_of, clear_numbers, last_change, limit_cells, next_change, visit_leaves
 from grace.methods.trees.margins import DROPPED, IN_DOUBT, Aims, may_reach, verdict_of
 from grace.methods.trees.regions import below
+from grace.methods.trees.rules import limits_by_rules
 from grace.methods.trees.search_nodes import CROWDED, LOST, NODES, UNSURE, Search, record_doubt
 from grace.methods.trees.slots import joined
 from grace.models.compiled import Floats, compiled, inlined
@@ -82,6 +83,7 @@ def try_numbers(
     """Number f from one run of cells with the same sums to the next: outwards from the cell of the row, in both
     directions."""
     x, begin, first, last = table.rows[i, f], cells.begins[f], cells.first[f], cells.last[f]
+    lowest, highest = limits_by_rules(table, i, table.rows[i], f, table.low[i, f], table.high[i, f])
     cuts = trees.cuts.threshold[trees.cuts.begins[f] : trees.cuts.begins[f + 1]]
     own = cell_of(trees, f, x)
     for upwards in (True, False):
@@ -105,7 +107,7 @@ def try_numbers(
             place = beyond
             if not may_reach(aims, i, cells.here, cells.error[0]):
                 continue
-            low, high = table.low[i, f], table.high[i, f]
+            low, high = lowest, highest
             if upwards:
                 low = max(low, cuts[cell - 1])
                 high = high if beyond < 0 else min(high, below(cuts[beyond - begin - 1]))

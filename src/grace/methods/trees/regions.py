@@ -79,7 +79,7 @@ def region(trees: Trees, d: int, most: int) -> Region:
 
     count, classes = len(trees.roots), len(trees.base)
     splits, held, opened = 4096, min(HELD, classes**2), min(k, HELD_OPEN) + 1
-    slots = int(np.minimum(np.diff(trees.cuts.begins) + 2, 2 * SIDE).sum()) + d
+    slots = int(np.minimum(np.diff(trees.cuts.begins) + 4, 2 * SIDE + 2).sum()) + d
     shares = most_trees(trees) * min(HELD_SHARES, slots)
     return Region(
         status=whole(d),

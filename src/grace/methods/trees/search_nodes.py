@@ -9,6 +9,7 @@ import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of, said_within
 from grace.methods.trees.regions import LIMIT, LIMITS, SPLITS, Region, below, region
+from grace.methods.trees.rules import is_ruled, keeps_rules, mend, narrow
 from grace.methods.trees.slots import joined, make_slots
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees
@@ -217,11 +218,44 @@ def place_values(columns: Columns, table: Table, i: int, node: int, s: Search) -
     return total
 
 
+@compiled
+def place_ruled_values(columns: Columns, table: Table, i: int, node: int, s: Search) -> float:
+    """The same where rules are to be kept; infinite if no values are found that do."""
+    total = place_values(columns, table, i, node, s)
+    if not is_ruled(table) or keeps_rules(table, i, s.trial):
+        return total
+    if not mend(columns, table, i, s.feature[node], s.low[node], s.high[node], s.moved[node], s.trial):
+        s.state[LOST] = 1
+        return np.inf
+    total = 0.0
+    for p in range(s.moved[node]):
+        f = s.feature[node, p]
+        total = joined(columns, total, cost_of(columns, f, table.rows[i, f], s.trial[f]))
+    return total
+
+
+@inlined
+def narrow_node(columns: Columns, table: Table, i: int, node: int, s: Search) -> bool:
+    """Narrow the ranges of a node, which have been set, by the rules. False if it has no answer that keeps them and is
+    nearer than the best."""
+    count, total = s.moved[node], 0.0
+    if not narrow(columns, table, i, s.feature[node], count, s.region):
+        return False
+    for p in range(count):
+        f = s.feature[node, p]
+        if columns.begins[f + 1] == columns.begins[f]:
+            s.low[node, p], s.high[node, p] = s.region.low[f], s.region.high[f]
+        x = table.rows[i, f]
+        total = joined(columns, total, cost_of(columns, f, x, min(max(x, s.low[node, p]), s.high[node, p])))
+    s.cost[node] = total
+    return total < s.best[0]
+
+
 @inlined
 def accept(columns: Columns, table: Table, i: int, node: int, answer: Floats, s: Search) -> None:
-    """All values of a node reach the goal: the nearest are an answer."""
+    """All values of a node reach the goal: the nearest that keep the rules are an answer."""
     s.best[1] = min(s.best[1], s.cost[node])
-    cost = place_values(columns, table, i, node, s)
+    cost = place_ruled_values(columns, table, i, node, s)
     if cost < s.best[0]:
         s.best[0] = cost
         for f in range(len(answer)):
@@ -232,7 +266,9 @@ def accept(columns: Columns, table: Table, i: int, node: int, answer: Floats, s:
 def doubt(columns: Columns, table: Table, i: int, node: int, s: Search) -> None:
     """All values of a node have the same sums, so near to the goal that the model itself has to decide."""
     s.best[1] = min(s.best[1], s.cost[node])
-    record_doubt(place_values(columns, table, i, node, s), s)
+    cost = place_ruled_values(columns, table, i, node, s)
+    if cost < np.inf:
+        record_doubt(cost, s)
 
 
 @compiled

@@ -2,7 +2,8 @@
 
 What a feature can bring is bounded slot by slot, which is less than what it brings anywhere: trees whose best leaves
 lie in different slots do not add up. A slot is a cell between two thresholds where a side has few of them, and several
-cells otherwise. Values next to the row's own, which no threshold separates from it, bring nothing and have no slot.
+cells otherwise. Values next to the row's own, which no threshold separates from it, bring nothing: they have a slot
+only where a rule may need them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, cost_of
 from grace.methods.trees.regions import LIMIT, LIVE, MARKED, OPEN, SIDE, SPENT, Region, above, below
+from grace.methods.trees.rules import in_rules, is_ruled
 from grace.models.compiled import Bools, Floats, compiled, inlined
 from grace.models.trees.compiled import Trees
 
@@ -52,16 +54,18 @@ def make_slots(trees: Trees, columns: Columns, table: Table, i: int, free: Bools
         down, up = below(x[f]), above(x[f])
         if columns.whole[f]:
             down, up = np.ceil(x[f]) - 1.0, np.floor(x[f]) + 1.0
-        count = slots_of_side(trees, columns, f, x[f], r.least[f], min(down, r.most[f]), count, r)
-        count = slots_of_side(trees, columns, f, x[f], max(up, r.least[f]), r.most[f], count, r)
+        own = is_ruled(table) and in_rules(table.rules, f)
+        count = slots_of_side(trees, columns, f, x[f], r.least[f], min(down, r.most[f]), own, count, r)
+        count = slots_of_side(trees, columns, f, x[f], max(up, r.least[f]), r.most[f], own, count, r)
     r.slots[len(x)] = count
 
 
 @compiled
 def slots_of_side(
-    trees: Trees, columns: Columns, f: int, x: float, start: float, stop: float, count: int, r: Region
+    trees: Trees, columns: Columns, f: int, x: float, start: float, stop: float, own_too: bool, count: int, r: Region
 ) -> int:  # fmt: skip
-    """The slots of number f from `start` to `stop`, both above or both below x; returns how many slots there are."""
+    """The slots of number f from `start` to `stop`, both above or both below x; returns how many slots there are. With
+    `own_too`, values next to x have one, as rules may need them."""
     if not start <= stop:
         return count
     begin, end = cut_after(trees, f, start), cut_after(trees, f, stop)
@@ -69,6 +73,8 @@ def slots_of_side(
     if x != trees.missing[f]:
         own = cut_after(trees, f, x)
         if start > x and own == begin:
+            if own_too:
+                count = add_slot(columns, f, x, start, end_of_cell(trees, begin, end, stop), count, r)
             first += 1
         if stop < x and own == end:
             last -= 1
@@ -77,13 +83,28 @@ def slots_of_side(
     for g in range(groups):
         one, other = first + g * cells // groups, first + (g + 1) * cells // groups - 1
         low = trees.cuts.threshold[begin + one - 1] if one > 0 else start
-        high = below(trees.cuts.threshold[begin + other]) if begin + other < end else stop
-        if columns.whole[f]:
-            low, high = np.ceil(low), np.floor(high)
-        if low <= high:
-            r.slot_low[count], r.slot_high[count], r.slot_feature[count] = low, high, f
-            r.slot_cost[count] = joined(columns, 0.0, cost_of(columns, f, x, low if low > x else high))
-            count += 1
+        count = add_slot(columns, f, x, low, end_of_cell(trees, begin + other, end, stop), count, r)
+    if own_too and x != trees.missing[f] and stop < x and cut_after(trees, f, x) == end:
+        low = trees.cuts.threshold[end - 1] if end > begin else start
+        count = add_slot(columns, f, x, low, stop, count, r)
+    return count
+
+
+@inlined
+def end_of_cell(trees: Trees, cut: int, end: int, stop: float) -> float:
+    """The last value below a threshold, or `stop` behind the last one."""
+    return below(trees.cuts.threshold[cut]) if cut < end else stop
+
+
+@inlined
+def add_slot(columns: Columns, f: int, x: float, low: float, high: float, count: int, r: Region) -> int:
+    """Add a slot, unless it has no values; returns how many slots there are."""
+    if columns.whole[f]:
+        low, high = np.ceil(low), np.floor(high)
+    if low <= high:
+        r.slot_low[count], r.slot_high[count], r.slot_feature[count] = low, high, f
+        r.slot_cost[count] = joined(columns, 0.0, cost_of(columns, f, x, low if low > x else high))
+        count += 1
     return count
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, said_within
 from grace.methods.trees.margins import Aims, margin_of, reaches
+from grace.methods.trees.rules import limits_by_rules
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined, sort_by
 from grace.models.trees.compiled import Trees, add_up, goes_left
 
@@ -125,8 +126,8 @@ def best_step(
                     best, value = margin, code
         s.row[f] = old
         return best, value
-    low, high = table.low[i, f], table.high[i, f]
-    count = staircase(trees, s.row, f, low, high, s)
+    low, high = limits_by_rules(table, i, s.row, f, table.low[i, f], table.high[i, f])
+    count = staircase(trees, s.row, f, low, high, s) if low <= high else 0
     for p in range(count):
         margin = margin_of(aims, i, group, s.sums[p])
         end = np.nextafter(s.start[p + 1], -np.inf) if p + 1 < count else high
@@ -205,6 +206,9 @@ def settle(trees: Trees, aims: Aims, columns: Columns, table: Table, i: int, row
         low, high = (
             (max(low, np.nextafter(x, np.inf)), high) if row[f] > x else (low, min(high, np.nextafter(x, -np.inf)))
         )
+        low, high = limits_by_rules(table, i, row, f, low, high)
+        if not (row[f] >= low and row[f] <= high):  # by rounding
+            continue
         count = staircase(trees, row, f, low, high, s)
         here = 0
         while here + 1 < count and s.start[here + 1] <= row[f]:
