@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,12 +23,9 @@ from grace.problem.goal import Against, AllModelsGoal, Between, Flip
 from grace.problem.problem import Problem
 from grace.problem.requirements.consequences import Consequences, RuleGoal, RuleModel
 from grace.problem.requirements.plausible import PlausibilityGoal, PlausibilityModel
-from grace.schema.rules import AtMost
+from grace.schema.rules import AtMost, IfThen
 from grace.schema.rules.keeping import ROUNDING, EncodedRule, scaled_terms
 from grace.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from grace.methods.trees.rules import LinearRules
 
 STRICT = 1.5 * ROUNDING  # the slack that a rule with < leaves, as a row is checked with that of ROUNDING
 
@@ -75,23 +70,40 @@ def serves(problem: Problem) -> Served | None:
 
 @dataclass(frozen=True)
 class RuledTrees:
-    """A problem about a tree ensemble under linear rules alone."""
+    """A problem about a tree ensemble under linear rules and implications."""
 
     ensemble: TreeEnsemble
     inner: Problem  # without the rules
-    rules: LinearRules
+    consequences: Consequences
+    served: Tensor  # (n,) the rows for which implications can be part of the search
+
+    @property
+    def implications(self) -> tuple[IfThen, ...]:
+        return tuple(rule.rule for rule in self.consequences.rules if isinstance(rule.rule, IfThen))
+
+    def select(self, index: Tensor) -> RuledTrees:
+        return replace(self, inner=self.inner.select(index), served=self.served[index])
 
 
 def ruled_trees(problem: Problem) -> RuledTrees | None:
-    """The parts of a problem about a tree ensemble that has linear rules and no other requirements; None for others."""
+    """The parts of a problem about a tree ensemble that has linear rules, implications and no other requirements; None
+    for others."""
     model, goal = problem.model, problem.goal
     if not isinstance(model, RuleModel) or not isinstance(goal, RuleGoal) or not problem.rows.is_cpu:
         return None
-    ensemble = tree_ensemble(model.model)
-    if ensemble is None or not is_linear(model.consequences) or not isinstance(goal.goal, Flip | Against | Between):
+    ensemble, consequences = tree_ensemble(model.model), model.consequences
+    known = all(isinstance(rule.rule, AtMost | IfThen) and rule.columns for rule in consequences.rules)
+    if ensemble is None or not known or consequences.dependents or not isinstance(goal.goal, Flip | Against | Between):
         return None
     inner = replace(problem, model=model.model, goal=goal.goal, origin=None)
-    return RuledTrees(ensemble, inner, linear_rules(problem, model.consequences))
+    implied = [rule for rule in consequences.rules if isinstance(rule.rule, IfThen)]
+    confident = not isinstance(goal.goal, Between) and goal.goal.confidence > 0
+    if implied and confident and ensemble.link == "softmax":  # a probability is no functional of the sums
+        return None
+    served = active_rules(inner, implied).all(dim=1)
+    for rule in implied:  # a row that breaks a rule may leave it as it is, and no tree says so
+        served &= rule.violation(inner.rows) <= 0
+    return RuledTrees(ensemble, inner, consequences, served)
 
 
 def is_linear(consequences: Consequences) -> bool:
@@ -106,27 +118,6 @@ def active_rules(problem: Problem, rules: Sequence[EncodedRule]) -> Tensor:
         return torch.zeros(len(problem), 0, dtype=torch.bool)
     missing = problem.space.missing(problem.rows)
     return ~torch.stack([missing[:, list(rule.columns)].any(dim=1) for rule in rules], dim=1)
-
-
-def linear_rules(problem: Problem, consequences: Consequences) -> LinearRules:
-    """Linear rules as arrays."""
-    from grace.methods.trees.rules import LinearRules  # numba takes a second to import
-
-    begins, feature = [0], list[int]()
-    factor, constant = list[float](), list[float]()
-    for rule in consequences.rules:
-        terms, slack = slack_of(consequences.schema, rule)
-        feature += [j for j, _ in terms]
-        factor += [weight for _, weight in terms]
-        begins.append(len(feature))
-        constant.append(slack)
-    return LinearRules(
-        begins=np.array(begins, dtype=np.int64),
-        feature=np.array(feature, dtype=np.int64),
-        factor=np.array(factor, dtype=np.float64),
-        constant=np.array(constant, dtype=np.float64),
-        active=np.ascontiguousarray(active_rules(problem, consequences.rules).numpy()),
-    )
 
 
 def slack_of(schema: Schema, encoded: EncodedRule) -> tuple[list[tuple[int, float]], float]:

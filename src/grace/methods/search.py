@@ -56,16 +56,22 @@ def search(problem: Problem) -> Tensor:
 
 
 def search_under_rules(problem: Problem, ruled: RuledTrees) -> Tensor:
-    """The exact search of trees under linear rules; the search on tensors for rows that it gave up, and for those whose
-    answer the model does not confirm."""
+    """The exact search of trees under rules; the search on tensors for rows that it does not serve or gave up, and for
+    those whose answer the model does not confirm."""
     from grace.methods.trees import search_ruled_trees  # numba takes a second to import
 
-    found, complete = search_ruled_trees(ruled.inner, ruled.ensemble, ruled.rules)
-    if is_steady(problem):
-        found = steadied(problem, found)
-    changed = (found != problem.rows).any(dim=1)
-    fits = problem.reached(found) & problem.inside(found).all(dim=1)
-    rest = positions(torch.where(changed, ~fits, ~complete))
+    found, left = problem.rows.clone(), ~ruled.served
+    served = positions(ruled.served)
+    if len(served):
+        part = problem.select(served)
+        answers, complete = search_ruled_trees(ruled.select(served))
+        if is_steady(problem):
+            answers = steadied(part, answers)
+        changed = (answers != part.rows).any(dim=1)
+        fits = part.reached(answers) & part.inside(answers).all(dim=1)
+        left[served] = torch.where(changed, ~fits, ~complete)
+        found[served] = answers
+    rest = positions(left)
     if len(rest):
         found[rest] = beam_search(problem.select(rest))
     return found

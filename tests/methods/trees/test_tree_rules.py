@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 from unittest import mock
@@ -21,6 +23,13 @@ SEARCH = import_module("grace.methods.search")
 WIDTH = 7  # different values of each number
 NAMES = ["a", "b", "c"]
 RULES = ["a <= b", "b < c + 2", "a + c <= 2 * b + 3", "3 <= a + c", "c <= a / 2 + 4", "b + 0.5 < a + c"]
+IMPLIED: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "if a > 3 then k == 'x'": lambda r: (r["a"] <= 3) | (r["k"] == "x"),
+    "if k == 'y' and b >= 2 then c != 4": lambda r: (r["k"] != "y") | (r["b"] < 2) | (r["c"] != 4),
+    "if c in (1, 2, 5) then a <= 4": lambda r: ~r["c"].isin([1, 2, 5]) | (r["a"] <= 4),
+    "if b < 3 then c >= 1 and k != 'y'": lambda r: (r["b"] >= 3) | ((r["c"] >= 1) & (r["k"] != "y")),
+    "if a == 2 then b in (0, 3, 4)": lambda r: (r["a"] != 2) | r["b"].isin([0, 3, 4]),
+}
 TASKS = ("two", "three", "number")
 
 
@@ -51,9 +60,9 @@ def kept_by(rules: list[str], rows: pd.DataFrame, row: pd.Series) -> np.ndarray:
     """Whether each of some rows satisfies all rules about what differs in it from another row, literally."""
     out = np.ones(len(rows), dtype=bool)
     for rule in rules:
-        used = [name for name in NAMES if name in rule]
+        used = [name for name in (*NAMES, "k") if re.search(rf"\b{name}\b", rule)]
         applies = (rows[used] != row[used]).any(axis=1).to_numpy() & bool(row[used].notna().all())
-        out &= ~applies | rows.eval(rule).to_numpy()
+        out &= ~applies | (IMPLIED[rule](rows) if rule in IMPLIED else rows.eval(rule)).to_numpy()
     return out
 
 
@@ -76,10 +85,15 @@ def nearest_of_grid(
 
 
 @pytest.mark.parametrize("task", TASKS)
-@given(st.integers(0, 1 << 20), st.lists(st.sampled_from(RULES), min_size=1, max_size=3, unique=True), st.booleans())
-@settings(max_examples=12, derandomize=True)
+@given(
+    st.integers(0, 1 << 20),
+    st.lists(st.sampled_from([*RULES, *IMPLIED]), min_size=1, max_size=3, unique=True),
+    st.booleans(),
+)
+@settings(max_examples=16, derandomize=True)
 def test_no_row_of_a_grid_has_fewer_changes(task: str, seed: int, rules: list[str], gaps: bool) -> None:
-    """Nor, under a single rule, is one nearer: under several, the nearest values of some features may be missed."""
+    """Nor, under one linear rule, is one nearer: under several, nearer values may be missed. Rows that break an
+    implication themselves have the search on tensors, which promises less."""
     rng = np.random.default_rng(seed)
     frame = table_of(rng, gaps)
     model = model_of(rng, frame, task)
@@ -98,16 +112,19 @@ def test_no_row_of_a_grid_has_fewer_changes(task: str, seed: int, rules: list[st
         if task == "number" and flips(own)[i]:
             continue
         fewest, far = nearest_of_grid(explainer, model, rules, row, flips, free)
+        searched = all(IMPLIED[rule](rows.iloc[[i]]).item() for rule in rules if rule in IMPLIED)
+        searched &= not row.isna().any() or not any(rule in IMPLIED for rule in rules)
         if not batch.success[i]:
-            assert fewest == np.inf
+            assert not searched or fewest == np.inf
             continue
         answer = batch.contrast.iloc[[i]]
         assert kept_by(rules, answer, row).all()
         assert flips(model.predict(answer.astype(frame.dtypes))).all()
-        assert batch.changed.iloc[i].sum() == fewest
-        distance = batch.answers.distance[i]
-        assert distance >= far - 1e-9
-        assert len(rules) > 1 or distance <= far + 1e-9
+        count, distance = batch.changed.iloc[i].sum(), batch.answers.distance[i]
+        assert count > fewest or distance >= far - 1e-9
+        if searched:
+            assert count == fewest
+            assert sum(rule in RULES for rule in rules) > 1 or distance <= far + 1e-9
 
 
 def test_a_change_that_only_a_rule_needs() -> None:
@@ -173,9 +190,10 @@ def test_what_is_served() -> None:
 
     with mock.patch.object(SEARCH, "ruled_trees", noted):
         explainer.explain(frame.head(2), rules=["x0 <= x1", "x2 < x3 + 1"])
-        assert seen
+        explainer.explain(frame.head(2), rules=["if x0 > 0 then x1 > -1"])
+        assert len(seen) > 1
         assert all(seen)
-        for rules in (["if x0 > 0 then x1 > 0"], ["x0 = x1 + x2"], [lambda rows: rows["x0"] < 9]):
+        for rules in (["x0 = x1 + x2"], [lambda rows: rows["x0"] < 9]):
             seen.clear()
             explainer.explain(frame.head(2), rules=rules)
             assert seen

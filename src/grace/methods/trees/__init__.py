@@ -8,7 +8,7 @@ branch       branch and bound over features and cells; search_nodes are its node
 steps        sums along single features; descent and values of few digits; profiles are whole lines of many rows
 rows         the search over many rows
 steady       answers with room around them
-rules        linear rules between numbers, within the search
+rules        linear rules between numbers, within the search; implications are further trees
 checks       whether all changes of an answer are needed
 aims         goals as functionals of the sums
 """
@@ -27,11 +27,13 @@ from grace.methods.compiled import column_arrays, compiling, replace_where_reach
 from grace.methods.compiled.checks import NEEDED, UNSURE
 from grace.methods.compiled.lines import Columns, Table
 from grace.methods.compiled.threads import over_rows
+from grace.methods.requirements import RuledTrees
 from grace.methods.trees.aims import aims_of, plain_aims
 from grace.methods.trees.checks import need_every_change
+from grace.methods.trees.implications import implication, with_implications, with_kept_rules
 from grace.methods.trees.margins import Aims
 from grace.methods.trees.rows import COMPLETE, Found, TreeWork, found_arrays, search_rows, tree_work
-from grace.methods.trees.rules import LinearRules, no_rules
+from grace.methods.trees.rules import linear_rules, no_rules
 from grace.methods.trees.steady import steady_rows
 from grace.models.machine_code import MachineCode
 from grace.models.trees.compiled import Trees
@@ -54,14 +56,14 @@ def search_trees(problem: Problem, ensemble: TreeEnsemble) -> Tensor:
     return _search(problem, ensemble, None)[0]
 
 
-def search_ruled_trees(problem: Problem, ensemble: TreeEnsemble, rules: LinearRules) -> tuple[Tensor, Tensor]:
+def search_ruled_trees(ruled: RuledTrees) -> tuple[Tensor, Tensor]:
     """The same under rules, and whether the search of each row (n,) left nothing out."""
-    return _search(problem, ensemble, rules)
+    return _search(ruled.inner, ruled.ensemble, ruled)
 
 
-def _search(problem: Problem, ensemble: TreeEnsemble, rules: LinearRules | None) -> tuple[Tensor, Tensor]:
+def _search(problem: Problem, ensemble: TreeEnsemble, ruled: RuledTrees | None) -> tuple[Tensor, Tensor]:
     first = np.ones(len(problem), dtype=np.int64)
-    found = search_from(problem, ensemble, first, problem.prefer == "nearest", rules)
+    found = search_from(problem, ensemble, first, problem.prefer == "nearest", ruled)
     complete = torch.from_numpy(found.state == COMPLETE)
     if not found.cells.any():
         return torch.from_numpy(found.rows), complete
@@ -73,18 +75,18 @@ def _search(problem: Problem, ensemble: TreeEnsemble, rules: LinearRules | None)
             break
         left, first = left[again], found.changes[again] + 1
         part = problem.select(torch.from_numpy(left))
-        if rules is not None:
-            rules = rules._replace(active=np.ascontiguousarray(rules.active[again]))
-        found = search_from(part, ensemble, first, False, rules)
+        found = search_from(part, ensemble, first, False, ruled)
         best[left] = with_decided_cells(part, found)
     return torch.from_numpy(best), complete
 
 
 def search_from(
-    problem: Problem, ensemble: TreeEnsemble, first: np.ndarray, nearest: bool, rules: LinearRules | None = None
+    problem: Problem, ensemble: TreeEnsemble, first: np.ndarray, nearest: bool, ruled: RuledTrees | None = None
 ) -> Found:
     """The compiled search, for each row with at least `first` (n,) changes."""
-    trees, aims, columns, table = tree_arrays(problem, ensemble, rules=rules)
+    trees, aims, columns, table = (
+        tree_arrays(problem, ensemble) if ruled is None else ruled_arrays(problem, ensemble, ruled)
+    )
     found, most, run = found_arrays(table.rows), problem.max_features, ready()
     over_rows(
         len(problem),
@@ -149,15 +151,28 @@ def need_every_change_trees(
     return needed == NEEDED, needed == UNSURE
 
 
-def tree_arrays(
-    problem: Problem, ensemble: TreeEnsemble, ties: bool = False, rules: LinearRules | None = None
-) -> Arrays:
+def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
     """The trees, goal (see `aims_of`), columns and rows of a problem."""
     rows, _, _, free = problem.cells
     low, high = ends_of(problem, ensemble)
     cells = map(np.ascontiguousarray, (rows, low, high, free, problem.pairs))
-    table = Table._make((*cells, no_rules(len(rows)) if rules is None else rules))
+    table = Table._make((*cells, no_rules(len(rows))))
     return ensemble.trees, aims_of(problem, ensemble, ties), column_arrays(problem.space), table
+
+
+def ruled_arrays(problem: Problem, ensemble: TreeEnsemble, ruled: RuledTrees) -> Arrays:
+    """The same of a problem under rules."""
+    linear = linear_rules(problem, ruled.consequences)
+    if not ruled.implications:
+        trees, aims, columns, table = tree_arrays(problem, ensemble)
+        return trees, aims, columns, table._replace(rules=linear)
+    wider = with_implications(ensemble, tuple(implication(ruled.consequences.schema, r) for r in ruled.implications))
+    low, high = ends_of(problem, wider)
+    table = tree_arrays(problem, ensemble)[3]._replace(
+        low=np.ascontiguousarray(low), high=np.ascontiguousarray(high), rules=linear
+    )
+    aims = with_kept_rules(aims_of(problem, ensemble, contest=False))
+    return wider.trees, aims, column_arrays(problem.space), table
 
 
 def ends_of(problem: Problem, ensemble: TreeEnsemble) -> tuple[Floats, Floats]:

@@ -24,10 +24,11 @@ Ints = npt.NDArray[np.int64]
 FARTHEST = 1e6  # sums beyond which no calibration changes
 
 
-def aims_of(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Aims:
+def aims_of(problem: Problem, ensemble: TreeEnsemble, ties: bool = False, contest: bool = True) -> Aims:
     """The goal of a problem as functionals. With `ties`, rows are not excluded that the model decides as was asked for
-    by less than the margin that an answer needs."""
-    aims = _aims_of(problem, ensemble)
+    by less than the margin that an answer needs. Without `contest`, the functionals say it all, of a flip to one of
+    several classes, too."""
+    aims = _aims_of(problem, ensemble, contest)
     if not ties:
         return aims
     slack = (aims.needed - aims.excluded) / 2
@@ -38,17 +39,17 @@ def aims_of(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Aim
     )
 
 
-def _aims_of(problem: Problem, ensemble: TreeEnsemble) -> Aims:
+def _aims_of(problem: Problem, ensemble: TreeEnsemble, contest: bool) -> Aims:
     goal, tolerance, cutoffs = problem.goal, problem.model.tolerance, problem.model.cutoffs
     if isinstance(goal, Between):
         return _range(goal, ensemble, tolerance)
     assert isinstance(goal, Flip | Against)
     whole = cutoffs is None or cutoffs.positive is None  # else the side of the cut-off decides, however near it is
     if len(problem) != 1:
-        return _of_classes(goal, ensemble, tolerance, whole)
+        return _of_classes(goal, ensemble, tolerance, whole, contest)
     given = goal.original if isinstance(goal, Flip) else goal.wanted
     shift = None if goal.shift is None else tuple(goal.shift.tolist())
-    return _of_one_row(ensemble, type(goal), int(given), goal.confidence, shift, tolerance, whole)
+    return _of_one_row(ensemble, type(goal), int(given), goal.confidence, shift, tolerance, whole, contest)
 
 
 @cached_on_first
@@ -60,18 +61,19 @@ def _of_one_row(
     shift: tuple[float, ...] | None,
     tolerance: float,
     whole: bool,
+    contest: bool,
 ) -> Aims:
     """The aims of a single row, which are asked for again and again."""
     apart = None if shift is None else torch.tensor(shift, dtype=torch.float64)
-    return _of_classes(kind(torch.tensor([given]), confidence, apart), ensemble, tolerance, whole)
+    return _of_classes(kind(torch.tensor([given]), confidence, apart), ensemble, tolerance, whole, contest)
 
 
-def _of_classes(goal: Flip | Against, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:
+def _of_classes(goal: Flip | Against, ensemble: TreeEnsemble, tolerance: float, whole: bool, contest: bool) -> Aims:
     if ensemble.calibration is not None:
         return _calibrated(goal, ensemble, tolerance, whole)
     if ensemble.link == "logistic":
         return _two_classes(goal, ensemble, tolerance, whole)
-    return _classes(goal, ensemble, tolerance, whole)
+    return _classes(goal, ensemble, tolerance, whole, contest)
 
 
 def _range(goal: Between, ensemble: TreeEnsemble, tolerance: float) -> Aims:
@@ -145,7 +147,7 @@ def _calibrated(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole
     return plain_aims(functional, second, constant, room[second][:, None], slack, [0, 1])
 
 
-def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: bool) -> Aims:
+def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: bool, contest: bool) -> Aims:
     """The lead of a class over each other one. Of any class but the original, the lead over that; its further rivals
     are looked at where it has it. A class that was asked for, or has to be as probable, leads all."""
     classes = len(ensemble.trees.base)
@@ -153,7 +155,7 @@ def _classes(goal: ClassGoal, ensemble: TreeEnsemble, tolerance: float, whole: b
     given = (goal.original if isinstance(goal, Flip) else goal.wanted).numpy()  # type: ignore[attr-defined]
     kinds, kind = np.unique(given, return_inverse=True)
     shares, sure = ensemble.link == "probabilities", goal.confidence > 0
-    contested = isinstance(goal, Flip) and not sure and classes > 2
+    contested = contest and isinstance(goal, Flip) and not sure and classes > 2
     functional, constant, groups = [], [], [0]
     winner: list[list[int]] = []
     for own in kinds.tolist():

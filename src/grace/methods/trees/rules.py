@@ -11,8 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from grace.methods.compiled.lines import Columns, Table, said_within
+from grace.methods.requirements import active_rules, slack_of
 from grace.methods.trees.regions import MOVED, OPEN, Region
 from grace.models.compiled import Bools, Floats, Ints, compiled, inlined
+from grace.problem.problem import Problem
+from grace.problem.requirements.consequences import Consequences
+from grace.schema.rules import AtMost
 
 ROUNDS = 16  # of narrowing ranges, and of mending values
 ALLOWED = 2.5e-10  # by how much a sum may be negative: half of what the constants leave to rounding
@@ -31,6 +35,26 @@ class LinearRules(NamedTuple):
 def no_rules(n: int) -> LinearRules:
     none = np.zeros(0)
     return LinearRules(np.zeros(1, dtype=np.int64), none.astype(np.int64), none, none, np.zeros((n, 0), dtype=bool))
+
+
+def linear_rules(problem: Problem, consequences: Consequences) -> LinearRules:
+    """The linear rules among those of a call."""
+    rules = [rule for rule in consequences.rules if isinstance(rule.rule, AtMost)]
+    begins, feature = [0], list[int]()
+    factor, constant = list[float](), list[float]()
+    for rule in rules:
+        terms, slack = slack_of(consequences.schema, rule)
+        feature += [j for j, _ in terms]
+        factor += [weight for _, weight in terms]
+        begins.append(len(feature))
+        constant.append(slack)
+    return LinearRules(
+        begins=np.array(begins, dtype=np.int64),
+        feature=np.array(feature, dtype=np.int64),
+        factor=np.array(factor, dtype=np.float64),
+        constant=np.array(constant, dtype=np.float64),
+        active=np.ascontiguousarray(active_rules(problem, rules).numpy()),
+    )
 
 
 @inlined

@@ -3,6 +3,7 @@ a tree."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,12 @@ from grace.models.preprocessing.reading import Preprocessing
 from grace.models.preprocessing.transformers import untouched
 from grace.models.to_torch import estimator_layers
 from grace.models.trees.assembly import Growing
-from grace.models.trees.compiled import trees_of
+from grace.models.trees.compiled import Trees, trees_of
 from grace.models.trees.ensemble import TreeEnsemble
 from grace.models.trees.nodes import Nodes
 from grace.schema.columns import is_temporal
 from grace.schema.features import Categorical, Floats, Numeric
 from grace.schema.low_precision import is_low_precision
-from grace.schema.schema import Schema
 
 
 def read_step_functions(last: Any, before: Preprocessing | None, asked: Predictor, rows: Floats) -> TreeEnsemble | None:
@@ -58,23 +58,24 @@ def _read(first: FirstLayer) -> TreeEnsemble | None:
     if not growing.splits:
         return None
     link = "identity" if first.asked.task == "regression" else "logistic" if len(base) == 1 else "softmax"
-    return _on_features(growing.nodes(base, len(first.schema), strict=True, dtype="float64", link=link), first.schema)
+    nodes = growing.nodes(base, len(first.schema), strict=True, dtype="float64", link=link)
+    features = first.schema.features
+    sizes = [len(f.categories) if isinstance(f, Categorical) else 0 for f in features]
+    missing = np.array([f.missing_code if isinstance(f, Numeric) else np.nan for f in features])
+    return TreeEnsemble(on_features(nodes, sizes, missing), nodes.link, nodes.precision)
 
 
-def _on_features(nodes: Nodes, schema: Schema) -> TreeEnsemble:
-    """Nodes whose columns are encoded features as an ensemble."""
+def on_features(nodes: Nodes, sizes: Sequence[int], missing: Floats) -> Trees:
+    """Nodes whose columns are encoded features as trees: with the number of categories of each feature, and the number
+    that stands for a missing cell."""
     members, bits = nodes.members.copy(), [np.zeros(0, dtype=bool)]
     for at in np.flatnonzero(nodes.members >= 0):
-        feature = schema.features[nodes.column[at]]
-        assert isinstance(feature, Categorical)
         members[at] = sum(map(len, bits))
-        bits.append(np.isin(np.arange(len(feature.categories)), list(nodes.sets[nodes.members[at]])))
-    missing = np.array([f.missing_code if isinstance(f, Numeric) else np.nan for f in schema.features])
-    trees = trees_of(
+        bits.append(np.isin(np.arange(sizes[nodes.column[at]]), list(nodes.sets[nodes.members[at]])))
+    return trees_of(
         nodes.roots, nodes.column, nodes.threshold, members, np.concatenate(bits), nodes.missing_left, nodes.left,
         nodes.right, nodes.value, nodes.base, missing,
     )  # fmt: skip
-    return TreeEnsemble(trees, nodes.link, nodes.precision)
 
 
 def _steps(growing: Growing, j: int, edges: Floats, values: Floats) -> int:

@@ -65,7 +65,7 @@ def _check(schema: Schema, rule: Rule) -> None:
                 raise GraceError(f"feature {feature.name!r} is a category, not a number; write it with if and then")
     if isinstance(rule, IfThen):
         for condition in (*rule.when, *rule.then):
-            _codes(schema[condition.feature], condition)
+            condition_codes(schema[condition.feature], condition)
     if isinstance(rule, Follows) and not isinstance(features[1], Categorical):
         raise GraceError(f"feature {rule.of!r} is a number; only a category decides the value of another feature")
     if isinstance(rule, Follows):
@@ -197,7 +197,7 @@ def _implication_violation(schema: Schema, rule: IfThen) -> Violation:
 def _condition_margin(schema: Schema, condition: Condition) -> Violation:
     """The margin of a condition, in spreads: negative where it does not hold; 1 and -1 for categories."""
     j, feature, sign = schema.index(condition.feature), schema[condition.feature], condition.sign
-    codes = torch.tensor(_codes(feature, condition), dtype=torch.float64)
+    codes = torch.tensor(condition_codes(feature, condition), dtype=torch.float64)
     if isinstance(feature, Categorical) or sign in ("==", "in", "!="):
         spread = (feature.spread or 1.0) if isinstance(feature, Numeric) else 1.0
 
@@ -218,7 +218,7 @@ def _condition_margin(schema: Schema, condition: Condition) -> Violation:
     return comparison
 
 
-def _codes(feature: Feature, condition: Condition) -> list[float]:
+def condition_codes(feature: Feature, condition: Condition) -> list[float]:
     """The values of a condition, encoded."""
     if isinstance(feature, Numeric):
         wrong = [v for v in condition.values if isinstance(v, str | bool)]
