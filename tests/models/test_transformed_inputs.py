@@ -533,3 +533,80 @@ def test_missing_cells_do_not_widen_a_range() -> None:
     for domain in ("minmax", "central", 0.9):
         low, high = explainer.schema_for(domain)["a"].bounds  # type: ignore[arg-type]
         assert 10 <= low < high <= 20
+
+
+# -- limits of a call, heavy tails, and what cannot be evaluated -----------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [{"domain": "minmax"}, {"ranges": {"k": ["p", "q", "rare"]}}])
+def test_categories_that_only_a_call_allows(call: dict[str, Any]) -> None:
+    """The default domain leaves out a rare category; with it, one change does."""
+    rng = np.random.default_rng(0)
+    k = np.where(np.arange(400) < 4, "rare", rng.choice(["p", "q"], 400))
+    frame = pd.DataFrame({"a": rng.lognormal(1, 0.5, 400).round(1), "k": k})
+    target = np.where(np.log1p(frame["a"]) + 5 * (frame["k"] == "rare") > 1.6, "yes", "no")
+    before = ColumnTransformer([("a", LOG, ["a"]), ("k", OneHotEncoder(), ["k"])])
+    model = fitted(LogisticRegression(C=100), before, frame, target)
+    explainer = grace.Explainer(model, frame, gamma=1.0)
+    assert transformed_inputs(explainer.model) is not None
+    row = pd.DataFrame({"a": [3.6], "k": ["p"]})
+    assert list(model.predict(pd.concat([row, row.assign(k="rare")]))) == ["no", "yes"]
+    usual = explainer.explain(row, prove=True, frozen=["a"])
+    assert not usual.success.any()
+    batch = explainer.explain(row, prove=True, frozen=["a"], **call)
+    assert batch.contrast["k"].tolist() == ["rare"]
+    both = explainer.explain(row, prove=True, among="nearest", **call)
+    assert both.answers.nearest[0] <= both.answers.distance[0]
+
+
+HEAVY: dict[str, Any] = {
+    "one over": lambda: make_pipeline(
+        FunctionTransformer(np.log), FunctionTransformer(np.negative), FunctionTransformer(np.exp)
+    ),
+    "box-cox": lambda: PowerTransformer("box-cox"),
+}
+
+
+@pytest.mark.parametrize("numbers", HEAVY)
+@pytest.mark.parametrize("seed", range(3))
+def test_heavy_tails_next_to_a_pole(numbers: str, seed: int) -> None:
+    """Spreads are larger than the smallest number is: no answer is nearer than is proven, and none was missed."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": (rng.pareto(1.2, 200) + 0.3).round(2), "b": (rng.pareto(2, 200) + 0.2).round(2)})
+    target = 1 / frame["a"] + frame["b"] + rng.normal(0, 0.1, 200) > 1.6
+    before = ColumnTransformer([("a", HEAVY[numbers](), ["a"]), ("b", HEAVY["box-cox"](), ["b"])])
+    model = fitted(LogisticRegression(C=30), before, frame, target)
+    explainer = explainer_of(model, frame)
+    assert transformed_inputs(explainer.model) is not None
+    rows = frame.head(30)
+    batch = explainer.explain(rows, prove=True, among="nearest")
+    spread = {f.name: f.spread for f in explainer.schema.features}
+    for i in np.flatnonzero(batch.success & (batch.changed.sum(axis=1) == 1)):
+        row, near = rows.iloc[[i]], {}
+        for name in frame:
+            values = np.unique(np.geomspace(frame[name].min(), frame[name].max(), 4000))
+            tried = pd.concat([row] * len(values), ignore_index=True).assign(**{name: values})
+            flips = model.predict(tried) != model.predict(row)[0]
+            near[name] = np.abs(values - row[name].iloc[0])[flips].min(initial=np.inf) / spread[name]
+        (changed,) = batch.changed.columns[batch.changed.iloc[i]]
+        assert batch.answers.nearest[i] <= near[changed] + 1e-9
+        assert batch.answers.distance[i] <= min(near.values()) * 1.02 + 0.01
+
+
+def test_transformers_that_cannot_be_evaluated_far_out_are_not_read() -> None:
+    frame = pd.DataFrame({"a": np.random.default_rng(0).uniform(0, 1, 100) / 1000})
+    target = frame["a"] > frame["a"].median()
+    model = make_pipeline(PowerTransformer(), FunctionTransformer(np.exp), LogisticRegression()).fit(frame, target)
+    batch = grace.Explainer(model, frame).explain(frame.head(5))
+    assert batch.success.all()
+
+
+def test_codes_of_categories_are_no_numbers() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"k": rng.choice([10, 20, 40], 200), "a": rng.lognormal(0, 1, 200).round(2)})
+    target = np.where(frame["k"] + 10 * np.log(frame["a"]) + rng.normal(0, 5, 200) > 22, "yes", "no")
+    model = make_pipeline(PowerTransformer("box-cox"), LogisticRegression()).fit(frame, target)
+    frame["k"] = pd.Categorical(frame["k"], categories=[10, 20, 40], ordered=True)
+    batch = grace.Explainer(model, frame, gamma=1.0).explain(frame.head(10), prove=True)
+    assert batch.success.all()
+    assert (batch.answers.proof == PROVEN).any()

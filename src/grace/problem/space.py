@@ -39,7 +39,7 @@ class Space:
         def tensor(values: object, dtype: torch.dtype = torch.float64) -> Tensor:
             return torch.as_tensor(values, dtype=dtype, device=device)
 
-        self.norm = norm
+        self.schema, self.norm = schema, norm
         low, high = schema.bounds()
         whole = np.array([isinstance(f, Numeric) and bool(f.integer) for f in schema.features], dtype=bool)
         low, high = np.where(whole, np.ceil(low), low), np.where(whole, np.floor(high), high)
@@ -102,7 +102,7 @@ class Space:
     def on(self, device: torch.device) -> Space:
         """The same space in the memory of a device."""
         other = copy(self)
-        vars(other).update({name: to_device(value, device) for name, value in vars(self).items()})
+        vars(other).update({name: to_device(value, device) for name, value in vars(self).items() if name != "schema"})
         for name in ("_choosable", "_n_choices", "_places", "_movable", "_choosing"):
             setattr(other, name, to_native(torch.as_tensor(getattr(self, name)).to(device)))
         return other

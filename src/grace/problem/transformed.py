@@ -136,8 +136,8 @@ def inner_model(model: TorchModel, inputs: TransformedInputs) -> TorchModel:
 
 @lru_cache(maxsize=8)
 def inner_space(space: Space, inputs: TransformedInputs) -> Space:
-    """The space of transformed rows, in which features cost what they do in a space of rows."""
-    inner = Space(inputs.inner, None, space.low.device, space.norm)
+    """The space of transformed rows, with the choices and costs of a space of rows."""
+    inner = Space(inputs.schema_of(space.schema), None, space.low.device, space.norm)
     formulas = [j for j, function in inputs.functions if not isinstance(function.formula, Bins)]
     inner.weight, inner.digits[formulas] = space.weight, inner.digits[formulas] + FINER
     return inner

@@ -31,8 +31,10 @@ class Function:
     def feature(self, feature: Numeric) -> Feature:
         """The feature that the network gets: a number, or the place of a bin among all, behind which a missing cell
         has a place of its own."""
-        spread, typical = feature.spread or 1.0, min(max(feature.typical or 0.0, self.low), self.high)
-        ends = (max(typical - spread / 2, self.low), min(typical + spread / 2, self.high))
+        # within the range: beyond it, a function may grow without bounds
+        least, most = (min(max(end, self.low), self.high) for end in feature.bounds)
+        spread, typical = feature.spread or 1.0, min(max(feature.typical or 0.0, least), most)
+        ends = (max(typical - spread / 2, least), min(typical + spread / 2, most))
         near, far = sorted(map(self.of, ends))
         if isinstance(self.formula, Bins):
             codes = tuple(range(len(self.formula.edges) + 1 + feature.gaps))
@@ -45,7 +47,7 @@ class Function:
                 cost=feature.cost,
             )
         share = (ends[1] - ends[0]) / spread
-        own = sorted(self.of(min(max(end, self.low), self.high)) for end in feature.bounds)
+        own = sorted(map(self.of, (least, most)))
         return Numeric(
             name=feature.name,
             gaps=feature.gaps,
@@ -73,7 +75,7 @@ class TransformedInputs:
         return self.schema_of(self.schema)
 
     def schema_of(self, schema: Schema) -> Schema:
-        """The schema of transformed rows, with the costs of another schema of the same features."""
+        """The schema of transformed rows, with the limits and costs of another schema of the same features."""
         features = list(schema.features)
         for j, function in self.functions:
             feature = features[j]

@@ -57,7 +57,7 @@ def known_ranges(before: Preprocessing | None, asked: Predictor, schema: Schema)
     names = list(before.names or asked.columns or schema.columns)
     low, high = np.full(len(schema), -np.inf), np.full(len(schema), np.inf)
     for j, feature in enumerate(schema.features):
-        for name in columns_of(feature):
+        for name in columns_of(feature) if isinstance(feature, Numeric) else ():  # of categories, each was asked about
             least, most = before.limits(names.index(name))
             low[j] = max(low[j], least) if least > -LIMIT else low[j]
             high[j] = min(high[j], most) if most < LIMIT else high[j]

@@ -68,7 +68,7 @@ def read_preprocessing(estimator: Any, before: Preprocessing | None = None) -> t
             columns = _read(stage, columns)
         if getattr(last, "n_features_in_", len(columns)) != len(columns):
             return None
-    except UnreadableError:
+    except Exception:  # what cannot be read, and whatever a transformer raises on a number that it does not take
         return None
     return last, Preprocessing(tuple(columns), before.width, before.names, (*before.stages, *stages))
 

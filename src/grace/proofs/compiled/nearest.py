@@ -22,6 +22,7 @@ ENOUGH = 0.01  # a gap that need not be closed
 THINNEST = 1e-10  # a range of this share of the whole is not halved any more
 A_BOX = 1_000  # products that take as long as a box does beside its own
 DONE, PAUSED, FULL = 0, 1, 2
+UNSEEN = -1.0  # the bound of a box that has not been looked at
 COUNT = 0  # a place of the state
 NEAREST, LEAST = 0, 1  # of the distances
 
@@ -47,7 +48,7 @@ def grown(boxes: Boxes) -> Boxes:
 def lowest_bound(boxes: Boxes, s: Work) -> float:
     """The distance below which there is no answer, as far as it is known."""
     open_boxes = boxes.bound[0] if s.state[COUNT] > 0 else np.inf
-    return float(min(open_boxes, s.distances[LEAST], (1.0 - ENOUGH) * s.distances[NEAREST]))
+    return float(min(max(open_boxes, 0.0), s.distances[LEAST], (1.0 - ENOUGH) * s.distances[NEAREST]))
 
 
 @compiled
@@ -65,7 +66,7 @@ def begin(
             k += 1
     groups = len(aims.groups) - 1
     for g in range(groups):
-        boxes.bound[g], boxes.group[g] = 0.0, g
+        boxes.bound[g], boxes.group[g] = UNSEEN, g
         for a in range(k):
             j = s.features[a]
             if s.options[a] > 0:
@@ -117,7 +118,7 @@ def go_on(
         for a in range(k):
             s.box[0, a], s.box[1, a] = boxes.low[0, a], boxes.high[0, a]
         pop(boxes, k, s)
-        if bound == 0.0:  # it has not been looked at
+        if bound == UNSEEN:
             bound = bound_box(net, columns, table, aims, i, group, k, s)
             if bound == np.inf:
                 continue
@@ -136,7 +137,7 @@ def go_on(
             if near < np.inf:
                 try_corner(net, goal, columns, table, i, k, tolerance, s)
             if near < (1.0 - ENOUGH) * s.distances[NEAREST]:
-                push(boxes, k, max(near, 1e-300), group, s)
+                push(boxes, k, near, group, s)
     return DONE
 
 
