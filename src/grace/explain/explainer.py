@@ -57,7 +57,7 @@ from grace.schema.frames import as_frame, join_first
 from grace.schema.groups import extra_of
 from grace.schema.parsing import MAX_SEED, whole_number
 from grace.schema.rules import Ruling, rules_of
-from grace.schema.rules.keeping import has_unlearnt_values, with_learnt_values
+from grace.schema.rules.keeping import has_unlearnt_values, under_rules, with_learnt_values
 from grace.schema.schema import Schema
 from grace.schema.sources import complete, schemas, source_of
 
@@ -305,7 +305,7 @@ class Explainer:
 
     def _ruled(self, schema: Schema, rules: Sequence[Ruling] | None) -> Schema:
         """The schema with the rules of a call."""
-        schema = schema if rules is None else replace(schema, rules=rules_of(rules))
+        schema = schema if rules is None else under_rules(schema, rules_of(rules))
         if not has_unlearnt_values(schema):
             return schema
         if self.background_rows is None:

@@ -31,6 +31,7 @@ class ModelView:
     def __init__(self, model: Model, schema: Schema, schemas: Mapping[Domain, Schema], background: Background) -> None:
         self.model, self.schema, self.schemas, self.background = model, schema, schemas, background
         self._spaces: dict[tuple[Domain, str], Space] = {}
+        self._last_space: Space | None = None
         self._scores: tuple[str, Floats] | None = None  # with the fingerprint of the model
         self._typicality: tuple[str, Typicality] | None = None
         self._conflict: tuple[float, Tensor] | None = None  # with gamma
@@ -44,9 +45,13 @@ class ModelView:
         return there.clone(memory_format=torch.contiguous_format) if there.is_cpu else there.contiguous()
 
     def space(self, schema: Schema, norm: str = "l1") -> Space:
-        """The space of a schema; those of whole domains are cached."""
+        """The space of a schema; those of whole domains are cached, and of others, which have limits or rules of a call,
+        the last one."""
         if schema is not self.schemas.get(schema.domain):
-            return Space(schema, self.model.vectors(), self.model.device, norm)
+            last = self._last_space
+            if last is None or last.schema is not schema or last.norm != norm:
+                last = self._last_space = Space(schema, self.model.vectors(), self.model.device, norm)
+            return last
         if (schema.domain, norm) not in self._spaces:
             self._spaces[schema.domain, norm] = Space(schema, self.model.vectors(), self.model.device, norm)
         return self._spaces[schema.domain, norm]

@@ -19,6 +19,7 @@ from grace.problem.requirements.dependence import Dependence, asked_for, learnt
 from grace.problem.requirements.plausible import PlausibilityGoal, PlausibilityModel
 from grace.problem.requirements.robust import beside
 from grace.problem.settings import Settings
+from grace.schema.caching import cached_on_first
 from grace.schema.schema import Schema
 
 Requirement = Callable[[Problem], Problem]
@@ -84,7 +85,13 @@ def consequences_of(view: ModelView, schema: Schema, settings: Settings) -> Cons
     if asked_for(settings.follow):
         determined = {schema.names[d.column] for d in determined_by_rules(schema, schema.rules)}
         known = learnt(view.learner, schema, settings.follow, determined)
-    return Consequences(schema, known)
+    return Consequences(schema, known) if known else of_rules(schema)
+
+
+@cached_on_first
+def of_rules(schema: Schema) -> Consequences:
+    """The rules of a schema alone, which are asked about again and again."""
+    return Consequences(schema, ())
 
 
 def _check(name: str, settings: Settings) -> None:

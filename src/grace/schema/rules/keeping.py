@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from grace.errors import GraceError
+from grace.schema.caching import cached_on_first
 from grace.schema.features import MISSING, Bools, Categorical, Feature, Floats, Numeric, Value
 from grace.schema.rules import AtMost, Condition, Equal, Follows, Holds, IfThen, Rule, Sum
 
@@ -70,6 +71,17 @@ def _check(schema: Schema, rule: Rule) -> None:
         raise GraceError(f"feature {rule.of!r} is a number; only a category decides the value of another feature")
     if isinstance(rule, Follows):
         decided_codes(schema, rule)
+
+
+def under_rules(schema: Schema, rules: tuple[Rule, ...]) -> Schema:
+    """The schema with these rules instead of its own; the same object for the same rules, unless one is a function."""
+    functions = any(isinstance(rule, Holds) for rule in rules)
+    return replace(schema, rules=rules) if functions else _under_rules(schema, rules)
+
+
+@cached_on_first
+def _under_rules(schema: Schema, rules: tuple[Rule, ...]) -> Schema:
+    return replace(schema, rules=rules)
 
 
 def with_learnt_values(schema: Schema, rows: Floats) -> Schema:
