@@ -29,7 +29,7 @@ from typing import Any
 import pandas as pd
 from minimal import limits as rows_of
 from speed import machine
-from tree_models import DATA, LARGE, MODELS, RULES, cells
+from tree_models import DATA, LARGE, MODELS, cells, ruled_cells
 from trees_measure import Limits, Line, growth_cell, growth_cells, model_cell, pipeline_cell, rules_cell
 from trees_page import page
 from trees_peers import peer_cell
@@ -164,7 +164,7 @@ def main() -> None:
     jobs: dict[str, list[Job]] = {
         "models": cells(data, models),
         "pipeline": [(name,) for name in PIPELINES if name in data],
-        "rules": cells([name for name in RULES if name in data], [m for m in models if m != LARGE]),
+        "rules": ruled_cells(data, models),
         "growth": growth_cells(),
         "peers": cells(data, [m for m in args.peer_models.split(",") if m in models]),
     }

@@ -307,10 +307,11 @@ def rules_section(lines: pd.DataFrame) -> str:
         rows.append([*cells, *(number(v) for v in (r.features_there, r.box_features, r.box_alone_ms, r.times))])
     return f"""## Under rules
 
-[Rules](rules.md) that a number is at most another, which hold in the whole table: *magic* `fConc1 <= fConc` and one
-more, *spam* `capital_run_length_average <= capital_run_length_longest` and one more, *cancer92*
-`mean_radius <= worst_radius` and six more. They are part of the exact search. A black box, which is asked the same, is
-searched by a beam that mends what a change has broken, and misses answers that several features give together.
+[Rules](rules.md) that hold in the whole table: *magic* `fConc1 <= fConc` and one more, *spam*
+`capital_run_length_average <= capital_run_length_longest` and one more, *cancer92* `mean_radius <= worst_radius` and
+six more, *adult* `if capital_gain > 0 then capital_loss == 0` and two more implications. They are part of the exact
+search. A black box, which is asked the same, is searched by a beam that mends what a change has broken, and may change
+more features than are needed.
 
 {table(heads, rows, 2)}
 """

@@ -45,8 +45,8 @@ class ModelView:
         return there.clone(memory_format=torch.contiguous_format) if there.is_cpu else there.contiguous()
 
     def space(self, schema: Schema, norm: str = "l1") -> Space:
-        """The space of a schema; those of whole domains are cached, and of others, which have limits or rules of a call,
-        the last one."""
+        """The space of a schema; those of whole domains are cached, and the last one of others, which have limits or
+        rules of a call."""
         if schema is not self.schemas.get(schema.domain):
             last = self._last_space
             if last is None or last.schema is not schema or last.norm != norm:
