@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from realism import RULES as TABLE_RULES
 from sklearn.base import clone
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import (
@@ -27,22 +28,8 @@ from grace import datasets
 HIGH = 250_000  # dollars that a house of a district should have been worth at least
 TREES = 100
 DATA = (*datasets.PAPER, *datasets.CATEGORICAL, *datasets.NUMBERS)
-RULES = {
-    "magic": ["fConc1 <= fConc", "fWidth <= fLength"],
-    "spam": [
-        "capital_run_length_average <= capital_run_length_longest",
-        "capital_run_length_longest <= capital_run_length_total",
-    ],
-    "cancer92": [
-        f"mean_{part} <= worst_{part}"
-        for part in ("radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity")
-    ],
-    "adult": [
-        "if relationship == 'Husband' then marital_status in ('Married-civ-spouse', 'Married-AF-spouse')",
-        "if marital_status == 'Never-married' then relationship != 'Wife' and relationship != 'Husband'",
-        "if capital_gain > 0 then capital_loss == 0",
-    ],
-}
+RULED = ("magic", "spam", "cancer92", "adult")
+RULES = {name: [rule for rule in TABLE_RULES[name] if "follows" not in rule] for name in RULED}
 LARGE = "XGBoost 500 × 8"
 LARGE_DATA = ("magic", "spam", "german_credit")
 
