@@ -150,6 +150,28 @@ def test_a_change_that_only_a_rule_needs() -> None:
     assert not explainer.explain(row, rules=["a <= b"], max_features=1).success.any()
 
 
+@pytest.mark.parametrize("width", [2.0, 10.0, 40.0])  # of a, in which one unit costs more or less than one of b
+def test_values_that_break_a_rule_together(width: float) -> None:
+    """The nearest values with which the model flips, a = 4.9 and b = 2, break a <= b: what costs less goes further."""
+    rng = np.random.default_rng(0)
+    a, b = np.clip(rng.normal(5, width / 4, 3000), 0, 10).round(1), rng.uniform(0, 10, 3000).round(1)
+    frame = pd.DataFrame({"a": a, "b": b})
+    yes = (frame["a"] < 5) & (frame["b"] >= 2)
+    model = DecisionTreeClassifier(max_depth=2).fit(frame, np.where(yes, "yes", "no"))
+    explainer = grace.Explainer(model, frame, domain="minmax", gamma=1.0)
+    row = pd.DataFrame({"a": [6.0], "b": [1.0]})
+    with mock.patch.object(SEARCH, "beam_search", side_effect=AssertionError("the row was given up")):
+        batch = explainer.explain(row, rules=["a <= b"], among="nearest")
+    grid = np.array(list(itertools.product(np.arange(0, 10.01, 0.1).round(1), repeat=2)))
+    every = pd.DataFrame(grid, columns=["a", "b"])
+    good = every[(model.predict(every) == "yes") & (every["a"] <= every["b"])]
+    spread = {f.name: f.spread for f in explainer.schema.features}
+    far = (good["a"] - 6).abs() / spread["a"] + (good["b"] - 1).abs() / spread["b"]
+    assert batch.success.all()
+    assert batch.contrast["a"].iloc[0] <= batch.contrast["b"].iloc[0]
+    assert batch.answers.distance[0] <= far.min() + 1e-9
+
+
 def forest(rng: np.random.Generator, rows: int, d: int) -> tuple[pd.DataFrame, Any]:
     frame = pd.DataFrame(rng.normal(size=(rows, d)).round(2), columns=[f"x{j}" for j in range(d)])
     score = frame @ rng.normal(size=d) + 2 * np.sin(3 * frame["x0"]) * frame["x1"]
