@@ -98,4 +98,7 @@ def _check(name: str, settings: Settings) -> None:
     if settings.method != "search":
         raise GraceError(f"{name}= needs method='search'; {settings.method!r} knows a single model and its scores")
     if settings.prove:
-        raise GraceError("prove= is about a single network and its scores; leave it or {name}= out", name=name)
+        message = (
+            "there are no proofs with {name}=: they are about the model and its limits alone; leave it or prove= out"
+        )
+        raise GraceError(message, name=name)

@@ -113,8 +113,8 @@ ERRORS: Mapping[str, str] = {
         "ein Beweis braucht ein Netz aus linearen und ReLU-Schichten, ein lineares Modell oder Perzeptron hinter einer "
         "Vorverarbeitung, die gelesen werden kann, oder Bäume"
     ),
-    "prove= is about a single network and its scores; leave it or {name}= out": (
-        "ein Beweis gilt einem einzelnen Netz; mit der Einstellung {name} gibt es keinen"
+    "there are no proofs with {name}=: they are about the model and its limits alone; leave it or prove= out": (
+        "ein Beweis gilt dem Modell und seinen Grenzen allein; mit der Einstellung {name} gibt es keinen"
     ),
     "row {row}: a share of a prediction of 0 is 0; use by(a number)": (
         "ein Anteil einer Vorhersage von 0 ist 0; bitte einen Unterschied als Zahl angeben"
