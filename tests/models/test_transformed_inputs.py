@@ -601,6 +601,22 @@ def test_transformers_that_cannot_be_evaluated_far_out_are_not_read() -> None:
     assert batch.success.all()
 
 
+def test_at_a_tie_the_class_of_a_row_is_the_one_that_the_pipeline_says() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.integers(0, 10, 120), "b": rng.integers(0, 9, 120).astype(float)})
+    before = ColumnTransformer([("a", FunctionTransformer(np.sqrt), ["a"]), ("b", StandardScaler(), ["b"])])
+    model = make_pipeline(before, LogisticRegression()).fit(frame, (frame["a"] + frame["b"]) % 3)
+    scaler = model[0].transformers_[1][1]
+    model[-1].coef_[:] = [[1, 0], [1, 2], [1, -2]]
+    model[-1].intercept_[:] = [0, -2 * (3 - scaler.mean_[0]) / scaler.scale_[0], -9]
+    rows = pd.DataFrame({"a": np.arange(10), "b": 3.0})  # 0 and 1 tie, but for rounding
+    explainer = grace.Explainer(model, frame, gamma=1.0)
+    assert transformed_inputs(explainer.model) is not None
+    batch = explainer.explain(rows)
+    assert batch.original_class.tolist() == model.predict(rows).tolist()
+    assert (model.predict(batch.contrast)[batch.success] == batch.contrast_class[batch.success]).all()
+
+
 def test_codes_of_categories_are_no_numbers() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"k": rng.choice([10, 20, 40], 200), "a": rng.lognormal(0, 1, 200).round(2)})

@@ -6,9 +6,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from grace.errors import GraceError
 from grace.schema.features import Bools, Floats
@@ -23,6 +24,18 @@ SAME = 1e-6  # how far two answers to the same question may be apart
 
 class LayersDifferError(GraceError):
     """The layers or trees that were read off a model do not compute what the model does."""
+
+
+@runtime_checkable
+class Labelled(Protocol):
+    """A comparison of scores with labels that a model gives."""
+
+    @property
+    def labels(self) -> tuple[Any, ...]: ...
+
+    def tied(self, scores: Floats) -> Bools:
+        """The rows (n,) of which the scores do not say how the model decides."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,17 @@ class Origin:
         same = self.agrees(scores, self.respond(rows))
         if not same.all():
             raise differs(self.name, int(np.flatnonzero(~same)[0]))
+
+    def classes(self, rows: Floats, scores: Floats) -> npt.NDArray[np.int64]:
+        """The classes (n,) of rows by scores before any cut-off; where these tie, as the model itself decides."""
+        best: npt.NDArray[np.int64] = scores.argmax(axis=1)
+        tied = self.agrees.tied(scores) if isinstance(self.agrees, Labelled) else np.zeros(len(rows), dtype=bool)
+        if tied.any():
+            assert isinstance(self.agrees, Labelled)
+            said = np.asarray(self.respond(rows[tied])).reshape(-1).tolist()
+            own, known = best[tied].tolist(), self.agrees.labels
+            best[tied] = [known.index(label) if label in known else k for label, k in zip(said, own, strict=True)]
+        return best
 
 
 def differs(name: str, row: int, parts: str = "layers") -> LayersDifferError:

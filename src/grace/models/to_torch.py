@@ -199,10 +199,12 @@ class SameDecisions:
             return np.zeros(len(scores), dtype=bool)
         if self.task == "regression":
             return np.asarray(np.isclose(out.reshape(-1), scores[:, 0], rtol=1e-6, atol=1e-8))
-        lead = np.sort(scores, axis=1)
-        tied = lead[:, -1] - lead[:, -2] <= TIED * (1 + np.abs(scores).max(axis=1))
         best = np.array(self.labels, dtype=object)[scores.argmax(axis=1)]
-        return np.asarray((best == np.array(out.reshape(-1).tolist(), dtype=object)) | tied)
+        return np.asarray((best == np.array(out.reshape(-1).tolist(), dtype=object)) | self.tied(scores))
+
+    def tied(self, scores: Floats) -> Bools:
+        lead = np.sort(scores, axis=1)
+        return np.asarray(lead[:, -1] - lead[:, -2] <= TIED * (1 + np.abs(scores).max(axis=1)))
 
 
 @dataclass(frozen=True)

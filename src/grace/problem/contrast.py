@@ -11,6 +11,7 @@ from torch import Tensor
 
 from grace.errors import GraceError
 from grace.models.base import checked_scores, class_codes
+from grace.models.torch import TorchModel
 from grace.problem.goal import Against, Between, Flip, Goal
 from grace.problem.model_view import ModelView
 from grace.problem.numpy_or_torch import to_native
@@ -44,8 +45,12 @@ def _flip(view: ModelView, rows: Tensor, settings: Settings, own: Tensor | None)
     if settings.confidence:
         model.check_probabilities("confidence=")
     scores = checked_scores(model, rows) if own is None else own
-    classes = torch.as_tensor(to_native(scores).argmax(1))
-    return Flip(classes, settings.confidence, model.shift)
+    origin = model.origin if isinstance(model, TorchModel) and model.cutoffs is None else None
+    if origin is None:
+        classes = to_native(scores).argmax(1)
+    else:
+        classes = origin.classes(rows.cpu().numpy(), scores.detach().cpu().numpy())
+    return Flip(torch.as_tensor(classes, device=rows.device), settings.confidence, model.shift)
 
 
 def _between(view: ModelView, rows: Tensor, many: list[Any], settings: Settings, own: Tensor | None) -> Between:
