@@ -44,11 +44,12 @@ def search_transformed(problem: Problem, search: Search, search_rows: Search) ->
 def nearest_single(inside: Transformed, found: Tensor, search: Search) -> Tensor:
     """The nearest single changes, as rows of the table, of rows for which `found` is one. Values of functions are not
     as far apart as the numbers are, so that each function is asked about alone."""
-    best, outer = found, inside.problem
+    best, outer, curved = found, inside.problem, inside.curved
+    if not curved:
+        return found
     least = outer.space.distance(outer.rows, best)
-    curved = list(inside.curved)
     groups = [[j] for j in curved] + [[j for j in range(found.shape[1]) if j not in curved]]
-    for columns in groups if curved else ():
+    for columns in groups:
         free = torch.zeros_like(outer.free)
         free[:, columns] = outer.free[:, columns]
         answers = inside.original(search(replace(inside.inner, free=free, max_features=1)))

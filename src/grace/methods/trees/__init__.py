@@ -33,7 +33,7 @@ from grace.methods.trees.checks import need_every_change
 from grace.methods.trees.implications import implication, with_implications, with_kept_rules
 from grace.methods.trees.margins import Aims
 from grace.methods.trees.rows import COMPLETE, Found, TreeWork, found_arrays, search_rows, tree_work
-from grace.methods.trees.rules import linear_rules, no_rules
+from grace.methods.trees.rules import LinearRules, linear_rules, no_rules
 from grace.methods.trees.steady import steady_rows
 from grace.models.machine_code import MachineCode
 from grace.models.trees.compiled import Trees
@@ -153,26 +153,25 @@ def need_every_change_trees(
 
 def tree_arrays(problem: Problem, ensemble: TreeEnsemble, ties: bool = False) -> Arrays:
     """The trees, goal (see `aims_of`), columns and rows of a problem."""
-    rows, _, _, free = problem.cells
-    low, high = ends_of(problem, ensemble)
-    cells = map(np.ascontiguousarray, (rows, low, high, free, problem.pairs))
-    table = Table._make((*cells, no_rules(len(rows))))
+    table = table_of(problem, ensemble, no_rules(len(problem)))
     return ensemble.trees, aims_of(problem, ensemble, ties), column_arrays(problem.space), table
 
 
 def ruled_arrays(problem: Problem, ensemble: TreeEnsemble, ruled: RuledTrees) -> Arrays:
     """The same of a problem under rules."""
-    linear = linear_rules(problem, ruled.consequences)
+    linear, columns = linear_rules(problem, ruled.consequences), column_arrays(problem.space)
     if not ruled.implications:
-        trees, aims, columns, table = tree_arrays(problem, ensemble)
-        return trees, aims, columns, table._replace(rules=linear)
+        return ensemble.trees, aims_of(problem, ensemble), columns, table_of(problem, ensemble, linear)
     wider = with_implications(ensemble, tuple(implication(ruled.consequences.schema, r) for r in ruled.implications))
-    low, high = ends_of(problem, wider)
-    table = tree_arrays(problem, ensemble)[3]._replace(
-        low=np.ascontiguousarray(low), high=np.ascontiguousarray(high), rules=linear
-    )
     aims = with_kept_rules(aims_of(problem, ensemble, contest=False))
-    return wider.trees, aims, column_arrays(problem.space), table
+    return wider.trees, aims, columns, table_of(problem, wider, linear)
+
+
+def table_of(problem: Problem, ensemble: TreeEnsemble, rules: LinearRules) -> Table:
+    """The rows of a problem."""
+    rows, _, _, free = problem.cells
+    cells = map(np.ascontiguousarray, (rows, *ends_of(problem, ensemble), free, problem.pairs))
+    return Table._make((*cells, rules))
 
 
 def ends_of(problem: Problem, ensemble: TreeEnsemble) -> tuple[Floats, Floats]:

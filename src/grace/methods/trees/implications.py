@@ -26,11 +26,9 @@ KEPT = -0.5  # the least sum where no rule is broken
 
 
 @dataclass(frozen=True)
-class Test:
+class FeatureTest:
     """A condition on an encoded feature: the codes for which it holds; or for a number, whether it does below the first
     edge, and from each edge on."""
-
-    __test__ = False  # for pytest
 
     feature: int
     codes: frozenset[int] | None
@@ -39,27 +37,27 @@ class Test:
     holds: tuple[bool, ...]
 
 
-Implication = tuple[tuple[Test, ...], tuple[Test, ...]]
+Implication = tuple[tuple[FeatureTest, ...], tuple[FeatureTest, ...]]
 """Tests, and those that hold wherever all of them do."""
 
 
 def implication(schema: Schema, rule: IfThen) -> Implication:
-    when, then = (tuple(test_of(schema, c) for c in part) for part in (rule.when, rule.then))
+    when, then = (tuple(feature_test(schema, c) for c in part) for part in (rule.when, rule.then))
     return when, then
 
 
-def test_of(schema: Schema, condition: Condition) -> Test:
+def feature_test(schema: Schema, condition: Condition) -> FeatureTest:
     """A condition as a test."""
     j, feature, sign = schema.index(condition.feature), schema[condition.feature], condition.sign
     values = np.unique(condition_codes(feature, condition))
     if isinstance(feature, Categorical):
         chosen = np.isin(np.arange(len(feature.categories)), values) != (sign == "!=")
-        return Test(j, frozenset(np.flatnonzero(chosen).tolist()), len(chosen), (), ())
+        return FeatureTest(j, frozenset(np.flatnonzero(chosen).tolist()), len(chosen), (), ())
     edges = np.unique([values, np.nextafter(values, np.inf)])
     starts = np.concatenate([[np.nextafter(edges[0], -np.inf)], edges])
     holds = _compared(sign, starts, values)
     turns = np.flatnonzero(holds[1:] != holds[:-1])
-    return Test(j, None, 0, tuple(edges[turns].tolist()), (bool(holds[0]), *holds[turns + 1].tolist()))
+    return FeatureTest(j, None, 0, tuple(edges[turns].tolist()), (bool(holds[0]), *holds[turns + 1].tolist()))
 
 
 def _compared(sign: str, x: Floats, values: Floats) -> Bools:
@@ -84,7 +82,7 @@ def with_implications(ensemble: TreeEnsemble, rules: tuple[Implication, ...]) ->
     return TreeEnsemble(trees, ensemble.link, ensemble.precision, ensemble.calibration, ensemble.known)
 
 
-def _tree(growing: Growing, when: Sequence[Test], then: Sequence[Test]) -> int:
+def _tree(growing: Growing, when: Sequence[FeatureTest], then: Sequence[FeatureTest]) -> int:
     """The root of a tree that is -1 where all tests of `when` hold, and not all of `then`."""
     if when:
         return _branch(growing, when[0], lambda: _tree(growing, when[1:], then), lambda: growing.leaf(0.0))
@@ -93,7 +91,7 @@ def _tree(growing: Growing, when: Sequence[Test], then: Sequence[Test]) -> int:
     return growing.leaf(0.0)
 
 
-def _branch(growing: Growing, test: Test, yes: Callable[[], int], no: Callable[[], int]) -> int:
+def _branch(growing: Growing, test: FeatureTest, yes: Callable[[], int], no: Callable[[], int]) -> int:
     if test.codes is not None:
         return growing.split_set(test.feature, test.codes, False, yes(), no())
     node = yes() if test.holds[0] else no()

@@ -69,22 +69,22 @@ def slots_of_side(
     if not start <= stop:
         return count
     begin, end = cut_after(trees, f, start), cut_after(trees, f, stop)
-    first, last = 0, end - begin  # cells
+    first, last, own_below = 0, end - begin, False  # cells; whether the row's own is the last one
     if x != trees.missing[f]:
         own = cut_after(trees, f, x)
         if start > x and own == begin:
             if own_too:
                 count = add_slot(columns, f, x, start, end_of_cell(trees, begin, end, stop), count, r)
             first += 1
-        if stop < x and own == end:
-            last -= 1
+        own_below = stop < x and own == end
+        last -= own_below
     cells = last - first + 1
     groups = min(cells, SIDE)
     for g in range(groups):
         one, other = first + g * cells // groups, first + (g + 1) * cells // groups - 1
         low = trees.cuts.threshold[begin + one - 1] if one > 0 else start
         count = add_slot(columns, f, x, low, end_of_cell(trees, begin + other, end, stop), count, r)
-    if own_too and x != trees.missing[f] and stop < x and cut_after(trees, f, x) == end:
+    if own_too and own_below:
         low = trees.cuts.threshold[end - 1] if end > begin else start
         count = add_slot(columns, f, x, low, stop, count, r)
     return count
